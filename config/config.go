@@ -1,0 +1,75 @@
+// Package config describes everything that can be set in pushq, reads it from a
+// file, the environment and the command line, and checks it.
+//
+// The structs below are the only description of a setting. Their tags give its
+// key, default, unit, range and meaning; variables, the checks for unknown keys,
+// the documentation page and the list of current values all derive from them:
+//
+//	key      name within its section
+//	default  value when nothing is set, written as in an environment variable
+//	unit     unit of the value, for the reader
+//	min,max  smallest and largest value, both allowed
+//	allowed  what is allowed, in words, where min and max cannot say it
+//	doc      meaning
+//
+// Values are plain data: safe to copy, and to read from several goroutines.
+package config
+
+import "time"
+
+// Config is everything that can be set.
+type Config struct {
+	Redis Redis `key:"redis"`
+	HTTP  HTTP  `key:"http"`
+	Swrve Swrve `key:"swrve"`
+	Push  Push  `key:"push"`
+}
+
+// Redis says where pushes are kept.
+type Redis struct {
+	URL RedisURL `key:"url" default:"" allowed:"redis://, rediss:// or redis-socket://" doc:"Where pushes are kept: redis://[user:password@]host[:port][/database], the same with rediss:// for TLS, or redis-socket://[user:password@]/path[?db=database]. Required, except by pushq dev. Its password is a secret."`
+}
+
+// HTTP is the side that accepts pushes.
+type HTTP struct {
+	Listen         string            `key:"listen" default:"127.0.0.1:8080" allowed:"host:port" doc:"Address of the API. A worker on its own serves /health and /metrics there. Port 0 takes any free port."`
+	APIKeys        map[string]Secret `key:"apiKeys" default:"{}" allowed:"names of 1 to 64 characters of A-Z a-z 0-9 . _ -; keys of at least 16 visible ASCII characters" doc:"Callers: name to key, a secret, which they send as Authorization: Bearer. Without keys pushq listens on loopback only."`
+	AllowAnonymous bool              `key:"allowAnonymous" default:"false" doc:"Allows listening on other addresses than loopback without API keys: everybody who reaches the address can then send pushes."`
+	MaxBodyBytes   int64             `key:"maxBodyBytes" default:"16384" unit:"bytes" min:"128" max:"1048576" doc:"Largest body of one push; anything larger is answered with 413."`
+}
+
+// Swrve is the channel to Swrve.
+type Swrve struct {
+	URL                      string                       `key:"url" default:"https://service.swrve.com/push" allowed:"http or https" doc:"Where Swrve accepts pushes. The parameters of a push are added to it, so it has no user, query or fragment."`
+	DelayMillis              float64                      `key:"delayMillis" default:"4" unit:"ms" min:"0.1" max:"60000" doc:"Least time between the starts of two requests to Swrve, over all processes that share the Redis. Fractions are allowed and rounded up to whole microseconds: 3.42 is about 292 requests a second."`
+	AverageProcessingMillis  int                          `key:"averageProcessingMillis" default:"2000" unit:"ms" min:"1" max:"480000" doc:"How long Swrve takes for a request on average; only used to compute the concurrency."`
+	Concurrency              int                          `key:"concurrency" default:"0" unit:"pushes" min:"0" max:"5000" doc:"Pushes in work at a time, for each process and queue. 0 computes it: averageProcessingMillis / delayMillis rounded up, 1 to 5000."`
+	Pollers                  Pollers                      `key:"pollers" default:"auto" allowed:"auto, or 1 to 8" doc:"Loops that fetch pushes from Redis, for each process and queue; they share the concurrency. auto chooses by the round trip time to Redis."`
+	TimeoutMillis            int                          `key:"timeoutMillis" default:"15000" unit:"ms" min:"100" max:"480000" doc:"After this time a request to Swrve is given up, and may have been delivered nevertheless. At least averageProcessingMillis."`
+	MaxRetryAfter            time.Duration                `key:"maxRetryAfter" default:"5m" unit:"duration" min:"1s" max:"24h" doc:"Longest time that a Retry-After of Swrve is obeyed."`
+	RetryStatuses            []int                        `key:"retryStatuses" default:"[429,500,502,503,504]" min:"300" max:"599" doc:"HTTP statuses of Swrve after which a push is tried again; any other from 300 on fails it."`
+	RetryNetworkErrors       bool                         `key:"retryNetworkErrors" default:"true" doc:"Tries a push again after a network error or a timeout. The push may arrive twice that way; without it, it may never arrive."`
+	Test                     bool                         `key:"test" default:"false" doc:"Sends test=1 with each push."`
+	MessagePrototypePushKeys map[string]map[string]Secret `key:"messagePrototypePushKeys" default:"{}" allowed:"platforms IOS and ANDROID" doc:"Message prototype to platform to push key of Swrve, a secret. Names of prototypes keep case, blanks and dots."`
+}
+
+// Push is what holds for pushes of every channel.
+type Push struct {
+	Retry           Retry     `key:"retry"`
+	TimeZone        string    `key:"timeZone" default:"UTC" allowed:"IANA name" doc:"Time zone of a cronExpression whose push names none, for example Europe/Riga."`
+	MaxScheduleDays int       `key:"maxScheduleDays" default:"366" unit:"days" min:"1" max:"3650" doc:"A push whose cronExpression first fires later than this is refused."`
+	Retention       Retention `key:"retention"`
+}
+
+// Retry says how often and how soon a failed push is tried again.
+type Retry struct {
+	MaxAttempts    int `key:"maxAttempts" default:"3" unit:"attempts" min:"1" max:"1000" doc:"Attempts after which a push is given up, the first one included."`
+	DelayInSeconds int `key:"delayInSeconds" default:"60" unit:"s" min:"1" max:"604800" doc:"Least time between a failed attempt and the next one."`
+}
+
+// Retention says how long the story of a push can be read after its end.
+type Retention struct {
+	Sent      time.Duration `key:"sent" default:"24h" unit:"duration" min:"1s" max:"87600h" doc:"How long a SENT push can be read, in whole seconds."`
+	Dead      time.Duration `key:"dead" default:"720h" unit:"duration" min:"1s" max:"87600h" doc:"How long a FAILED, GIVEN_UP or CANCELLED push can be read, in whole seconds. At least push.retry.maxAttempts times push.retry.delayInSeconds."`
+	Completed time.Duration `key:"completed" default:"1h" unit:"duration" min:"1s" max:"87600h" doc:"How long the dashboard and the list of SENT pushes show a SENT push, in whole seconds. At most push.retention.sent."`
+}

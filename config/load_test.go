@@ -1,0 +1,520 @@
+package config_test
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/config"
+)
+
+// files stands in for a disk.
+type files map[string]string
+
+func (f files) read(name string) ([]byte, error) {
+	content, exists := f[name]
+	if !exists {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return []byte(content), nil
+}
+
+func load(yaml string, environ ...string) (*config.Loaded, error) {
+	return config.Load(config.Options{ReadFile: files{"pushq.yaml": yaml}.read, Environ: environ})
+}
+
+// problems returns what Load found, one line for each.
+func problems(t *testing.T, err error) []string {
+	t.Helper()
+	var invalid *config.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	var lines []string
+	for _, problem := range invalid.Problems {
+		lines = append(lines, problem.String())
+	}
+	return lines
+}
+
+func TestLoadDefaults(t *testing.T) {
+	t.Parallel()
+	loaded, err := config.Load(config.Options{ReadFile: files{}.read})
+	require.NoError(t, err)
+	require.Equal(t, config.Config{
+		HTTP: config.HTTP{
+			Listen:       "127.0.0.1:8080",
+			APIKeys:      map[string]config.Secret{},
+			MaxBodyBytes: 16384,
+		},
+		Swrve: config.Swrve{
+			URL:                      "https://service.swrve.com/push",
+			DelayMillis:              4,
+			AverageProcessingMillis:  2000,
+			Pollers:                  config.AutoPollers,
+			TimeoutMillis:            15000,
+			MaxRetryAfter:            5 * time.Minute,
+			RetryStatuses:            []int{429, 500, 502, 503, 504},
+			RetryNetworkErrors:       true,
+			MessagePrototypePushKeys: map[string]map[string]config.Secret{},
+		},
+		Push: config.Push{
+			Retry:           config.Retry{MaxAttempts: 3, DelayInSeconds: 60},
+			TimeZone:        "UTC",
+			MaxScheduleDays: 366,
+			Retention:       config.Retention{Sent: 24 * time.Hour, Dead: 720 * time.Hour, Completed: time.Hour},
+		},
+	}, loaded.Config)
+	require.Equal(t, loaded.Config, config.Default())
+	require.NoError(t, config.Default().Validate())
+	require.Empty(t, loaded.Warnings)
+	for key, origin := range loaded.Origins {
+		require.Equal(t, "default", origin, key)
+	}
+}
+
+func TestLoadReadsEverySettingFromTheFile(t *testing.T) {
+	t.Parallel()
+	loaded, err := load(`
+redis:
+  url: rediss://user:p%40ss@redis.example:6380/3
+http:
+  listen: 0.0.0.0:80
+  apiKeys:
+    shop.web: 0123456789abcdef
+  allowAnonymous: true
+  maxBodyBytes: 4096
+swrve:
+  url: http://localhost:9090/push
+  delayMillis: 3.42
+  averageProcessingMillis: 1500
+  concurrency: 600
+  pollers: 3
+  timeoutMillis: 8000
+  maxRetryAfter: 90s
+  retryStatuses: [429, 503]
+  retryNetworkErrors: false
+  test: true
+  messagePrototypePushKeys:
+    Hello: {IOS: "0123", ANDROID: 0124}
+push:
+  retry:
+    maxAttempts: 5
+    delayInSeconds: 30
+  timeZone: Europe/Riga
+  maxScheduleDays: 30
+  retention:
+    sent: 48h
+    dead: 100h
+    completed: 30m
+`)
+	require.NoError(t, err)
+	require.Equal(t, config.Config{
+		Redis: config.Redis{URL: "rediss://user:p%40ss@redis.example:6380/3"},
+		HTTP: config.HTTP{
+			Listen:         "0.0.0.0:80",
+			APIKeys:        map[string]config.Secret{"shop.web": "0123456789abcdef"},
+			AllowAnonymous: true,
+			MaxBodyBytes:   4096,
+		},
+		Swrve: config.Swrve{
+			URL:                      "http://localhost:9090/push",
+			DelayMillis:              3.42,
+			AverageProcessingMillis:  1500,
+			Concurrency:              600,
+			Pollers:                  3,
+			TimeoutMillis:            8000,
+			MaxRetryAfter:            90 * time.Second,
+			RetryStatuses:            []int{429, 503},
+			Test:                     true,
+			MessagePrototypePushKeys: map[string]map[string]config.Secret{"Hello": {"IOS": "0123", "ANDROID": "0124"}},
+		},
+		Push: config.Push{
+			Retry:           config.Retry{MaxAttempts: 5, DelayInSeconds: 30},
+			TimeZone:        "Europe/Riga",
+			MaxScheduleDays: 30,
+			Retention:       config.Retention{Sent: 48 * time.Hour, Dead: 100 * time.Hour, Completed: 30 * time.Minute},
+		},
+	}, loaded.Config)
+	require.Equal(t, "pushq.yaml:3", loaded.Origins["redis.url"])
+	require.Equal(t, "pushq.yaml:21", loaded.Origins["swrve.messagePrototypePushKeys"])
+	for key, origin := range loaded.Origins {
+		require.Contains(t, origin, "pushq.yaml:", key)
+	}
+}
+
+func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
+	t.Parallel()
+	variables := map[string]string{
+		"PUSHQ_REDIS_URL":                      "redis://localhost",
+		"PUSHQ_HTTP_LISTEN":                    "[::1]:0",
+		"PUSHQ_HTTP_APIKEYS":                   `{"shop":"0123456789abcdef"}`,
+		"PUSHQ_HTTP_ALLOWANONYMOUS":            "true",
+		"PUSHQ_HTTP_MAXBODYBYTES":              "4096",
+		"PUSHQ_SWRVE_URL":                      "http://localhost:9090/push",
+		"PUSHQ_SWRVE_DELAYMILLIS":              "3.42",
+		"PUSHQ_SWRVE_AVERAGEPROCESSINGMILLIS":  "1500",
+		"PUSHQ_SWRVE_CONCURRENCY":              "600",
+		"PUSHQ_SWRVE_POLLERS":                  "3",
+		"PUSHQ_SWRVE_TIMEOUTMILLIS":            "8000",
+		"PUSHQ_SWRVE_MAXRETRYAFTER":            "90s",
+		"PUSHQ_SWRVE_RETRYSTATUSES":            "[429, 503]",
+		"PUSHQ_SWRVE_RETRYNETWORKERRORS":       "false",
+		"PUSHQ_SWRVE_TEST":                     "true",
+		"PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS": `{"Hello": {"IOS": "k1"}}`,
+		"PUSHQ_PUSH_RETRY_MAXATTEMPTS":         "5",
+		"PUSHQ_PUSH_RETRY_DELAYINSECONDS":      "30",
+		"PUSHQ_PUSH_TIMEZONE":                  "Europe/Riga",
+		"PUSHQ_PUSH_MAXSCHEDULEDAYS":           "30",
+		"PUSHQ_PUSH_RETENTION_SENT":            "48h",
+		"PUSHQ_PUSH_RETENTION_DEAD":            "100h",
+		"PUSHQ_PUSH_RETENTION_COMPLETED":       "30m",
+	}
+	var environ []string
+	for name, value := range variables {
+		environ = append(environ, name+"="+value)
+	}
+	loaded, err := load("", environ...)
+	require.NoError(t, err)
+	origins := map[string]bool{}
+	for _, origin := range loaded.Origins {
+		origins[origin] = true
+	}
+	for name := range variables {
+		require.True(t, origins[name], name)
+	}
+	require.Len(t, loaded.Origins, len(variables), "a setting without a variable in this test")
+	require.Equal(t, map[string]config.Secret{"shop": "0123456789abcdef"}, loaded.Config.HTTP.APIKeys)
+	require.Equal(t, []int{429, 503}, loaded.Config.Swrve.RetryStatuses)
+	require.Equal(t, config.Pollers(3), loaded.Config.Swrve.Pollers)
+	require.Equal(t, 90*time.Second, loaded.Config.Swrve.MaxRetryAfter)
+	require.InDelta(t, 3.42, loaded.Config.Swrve.DelayMillis, 0)
+}
+
+func TestLoadPrecedence(t *testing.T) {
+	t.Parallel()
+	const file = `
+http: {listen: "127.0.0.1:1"}
+swrve: {delayMillis: 1, concurrency: 1, timeoutMillis: 2001, retryStatuses: [500, 503]}
+`
+	options := config.Options{
+		ReadFile: files{"pushq.yaml": file}.read,
+		Environ: []string{
+			"PUSHQ_HTTP_LISTEN=127.0.0.1:2", "PUSHQ_SWRVE_DELAYMILLIS=2", "PUSHQ_SWRVE_CONCURRENCY=2",
+			"PUSHQ_SWRVE_RETRYSTATUSES=[429]",
+		},
+		Overrides: map[string]string{"http.listen": "127.0.0.1:3", "swrve.delayMillis": "3"},
+	}
+	loaded, err := config.Load(options)
+	require.NoError(t, err)
+
+	require.Equal(t, 2000, loaded.Config.Swrve.AverageProcessingMillis)
+	require.Equal(t, "default", loaded.Origins["swrve.averageProcessingMillis"])
+	require.Equal(t, 2001, loaded.Config.Swrve.TimeoutMillis)
+	require.Equal(t, "pushq.yaml:3", loaded.Origins["swrve.timeoutMillis"])
+	require.Equal(t, 2, loaded.Config.Swrve.Concurrency)
+	require.Equal(t, "PUSHQ_SWRVE_CONCURRENCY", loaded.Origins["swrve.concurrency"])
+	require.InDelta(t, 3, loaded.Config.Swrve.DelayMillis, 0)
+	require.Equal(t, "command line", loaded.Origins["swrve.delayMillis"])
+	require.Equal(t, "127.0.0.1:3", loaded.Config.HTTP.Listen)
+	require.Equal(t, []int{429}, loaded.Config.Swrve.RetryStatuses, "lists are replaced, not merged")
+}
+
+func TestLoadReplacesMapsAsAWhole(t *testing.T) {
+	t.Parallel()
+	loaded, err := load("swrve: {messagePrototypePushKeys: {Hello: {IOS: a}, Bye: {IOS: b}}}",
+		`PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS={"Hello":{"ANDROID":"c"}}`)
+	require.NoError(t, err)
+	require.Equal(t, map[string]map[string]config.Secret{"Hello": {"ANDROID": "c"}}, loaded.Config.Swrve.MessagePrototypePushKeys)
+}
+
+func TestLoadKeepsPrototypeNames(t *testing.T) {
+	t.Parallel()
+	want := map[string]map[string]config.Secret{
+		"Hello": {"IOS": "1"}, "hello": {"IOS": "2"}, "Good bye": {"ANDROID": "3"}, "loan.approved": {"IOS": "4", "ANDROID": "5"},
+		" spaced ": {"IOS": "6"}, "404": {"IOS": "7"}, "Ünïcode/\"quoted\"": {"IOS": "8"},
+	}
+	const file = `
+swrve:
+  messagePrototypePushKeys:
+    Hello: {IOS: "1"}
+    hello: {IOS: "2"}
+    Good bye:
+      ANDROID: "3"
+    loan.approved: {IOS: 4, ANDROID: 5}
+    " spaced ": {IOS: 6}
+    404: {IOS: 7}
+    Ünïcode/"quoted": {IOS: 8}
+`
+	const variable = `PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS={"Hello":{"IOS":"1"},"hello":{"IOS":"2"},"Good bye":{"ANDROID":"3"},` +
+		`"loan.approved":{"IOS":"4","ANDROID":"5"}," spaced ":{"IOS":"6"},"404":{"IOS":"7"},"Ünïcode/\"quoted\"":{"IOS":"8"}}`
+	for name, yaml := range map[string][]string{"file": {file, ""}, "environment": {"", variable}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loaded, err := load(yaml[0], yaml[1])
+			require.NoError(t, err)
+			require.Equal(t, want, loaded.Config.Swrve.MessagePrototypePushKeys)
+		})
+	}
+}
+
+func TestLoadEmptyFiles(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]string{
+		"empty":                         "",
+		"comments":                      "# nothing\n",
+		"document marker":               "---\n",
+		"sections commented out":        "swrve:\n  # test: true\nhttp:\npush:\n  retry:\n",
+		"map without entries":           "swrve:\n  messagePrototypePushKeys:\n    # Hello: {}\n",
+		"byte order mark and CRLF ends": "\ufeffswrve:\r\n  test: false\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loaded, err := load(file)
+			require.NoError(t, err)
+			require.Equal(t, config.Default(), loaded.Config)
+		})
+	}
+}
+
+func TestLoadNamedFile(t *testing.T) {
+	t.Parallel()
+	disk := files{"pushq.yaml": "swrve: {test: false}", "/etc/pushq.yaml": "swrve:\n  test: true"}
+	loaded, err := config.Load(config.Options{File: "/etc/pushq.yaml", ReadFile: disk.read})
+	require.NoError(t, err)
+	require.True(t, loaded.Config.Swrve.Test)
+	require.Equal(t, "/etc/pushq.yaml:2", loaded.Origins["swrve.test"])
+
+	_, err = config.Load(config.Options{File: "missing.yaml", ReadFile: disk.read})
+	require.Equal(t, []string{"missing.yaml: cannot be read: open missing.yaml: file does not exist"}, problems(t, err))
+
+	_, err = config.Load(config.Options{ReadFile: func(string) ([]byte, error) { return nil, errors.New("disk on fire") }})
+	require.Equal(t, []string{"pushq.yaml: cannot be read: disk on fire"}, problems(t, err))
+}
+
+func TestLoadFileFromDisk(t *testing.T) {
+	t.Parallel()
+	name := t.TempDir() + "/missing.yaml"
+	_, err := config.Load(config.Options{File: name})
+	require.ErrorContains(t, err, name)
+}
+
+func TestLoadRefusesTheFile(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		file string
+		want []string
+	}{
+		"typing mistake":          {"swrve:\n  delayMilis: 4", []string{"swrve.delayMilis (pushq.yaml:2) is not a known key; the nearest one is swrve.delayMillis"}},
+		"case":                    {"http:\n  apikeys: {}", []string{"http.apikeys (pushq.yaml:2) is not a known key; the nearest one is http.apiKeys"}},
+		"section":                 {"srwve:\n  delayMillis: 4", []string{"srwve (pushq.yaml:1) is not a known key; the nearest one is swrve"}},
+		"missing section":         {"delayMillis: 4", []string{"delayMillis (pushq.yaml:1) is not a known key; the nearest one is swrve.delayMillis"}},
+		"short, missing section":  {"test: true", []string{"test (pushq.yaml:1) is not a known key; the nearest one is swrve.test"}},
+		"wrong section":           {"push:\n  maxAttempts: 4", []string{"push.maxAttempts (pushq.yaml:2) is not a known key; the nearest one is push.retry.maxAttempts"}},
+		"key with dots":           {"swrve.delayMillis: 4", []string{"swrve.delayMillis (pushq.yaml:1) must be written in its section: delayMillis, indented, below the line swrve:"}},
+		"unknown key with dots":   {"swrve.delayMilis: 4", []string{"swrve.delayMilis (pushq.yaml:1) is not a known key; the nearest one is swrve.delayMillis"}},
+		"below a setting":         {"swrve:\n  test:\n    deep: 1", []string{"swrve.test (pushq.yaml:3) needs true or false, found a mapping"}},
+		"setting twice":           {"swrve:\n  test: true\n  test: true", []string{"swrve.test (pushq.yaml:3) is set twice; the first time in line 2"}},
+		"section twice":           {"swrve:\n  test: true\nswrve: {}", []string{"swrve (pushq.yaml:3) is set twice; the first time in line 1"}},
+		"map entry twice":         {"http:\n  apiKeys:\n    a: 0123456789abcdef\n    a: 0123456789abcdef", []string{`http.apiKeys["a"] (pushq.yaml:4) is set twice; the first time in line 3`}},
+		"deep map entry twice":    {"swrve: {messagePrototypePushKeys: {A: {IOS: x, IOS: y}}}", []string{`swrve.messagePrototypePushKeys["A"]["IOS"] (pushq.yaml:1) is set twice; the first time in line 1`}},
+		"word for number":         {"swrve: {delayMillis: fast}", []string{`swrve.delayMillis (pushq.yaml:1) needs a number, found "fast"`}},
+		"fraction for whole":      {"push: {retry: {delayInSeconds: 1.5}}", []string{`push.retry.delayInSeconds (pushq.yaml:1) needs a whole number, found "1.5"`}},
+		"more than 64 bits":       {"swrve: {concurrency: 99999999999999999999}", []string{`swrve.concurrency (pushq.yaml:1) needs a whole number, found "99999999999999999999"`}},
+		"yes for true":            {"swrve: {test: yes}", []string{`swrve.test (pushq.yaml:1) needs true or false, found "yes"`}},
+		"number for duration":     {"swrve: {maxRetryAfter: 300}", []string{`swrve.maxRetryAfter (pushq.yaml:1) needs a duration such as 90s, 5m or 24h, found "300"`}},
+		"list for number":         {"swrve: {delayMillis: [4]}", []string{`swrve.delayMillis (pushq.yaml:1) needs a number, found a list`}},
+		"number for list":         {"swrve: {retryStatuses: 429}", []string{`swrve.retryStatuses (pushq.yaml:1) needs a list, found a single value`}},
+		"word in list":            {"swrve:\n  retryStatuses:\n    - 429\n    - many", []string{`swrve.retryStatuses[1] (pushq.yaml:4) needs a whole number, found "many"`}},
+		"list for map":            {"http: {apiKeys: [a, b]}", []string{`http.apiKeys (pushq.yaml:1) needs a mapping of names to values, found a list`}},
+		"word for inner map":      {"swrve: {messagePrototypePushKeys: {A: b}}", []string{`swrve.messagePrototypePushKeys["A"] (pushq.yaml:1) needs a mapping of names to values, found a single value`}},
+		"map for text":            {"redis: {url: {host: x}}", []string{`redis.url (pushq.yaml:1) needs a text, found a mapping`}},
+		"no value":                {"redis:\n  url:", []string{`redis.url (pushq.yaml:2) has no value: give it one, or remove it`}},
+		"no value in map":         {"http:\n  apiKeys:\n    a:", []string{`http.apiKeys["a"] (pushq.yaml:3) has no value: give it one, or remove it`}},
+		"no value for list":       {"swrve: {retryStatuses: }", []string{`swrve.retryStatuses (pushq.yaml:1) needs a list, found no value`}},
+		"list for section":        {"swrve: [1]", []string{`swrve (pushq.yaml:1) needs a mapping of keys to values, found a list`}},
+		"list for file":           {"- swrve", []string{`pushq.yaml:1: needs a mapping of keys to values, found a list`}},
+		"pollers":                 {"swrve: {pollers: many}", []string{`swrve.pollers (pushq.yaml:1) must be auto or a whole number from 1 to 8`}},
+		"pollers list":            {"swrve: {pollers: [1]}", []string{`swrve.pollers (pushq.yaml:1) needs auto or a whole number, found a list`}},
+		"name is not a text":      {"http: {apiKeys: {[a]: b, ~: c}}", []string{"http.apiKeys (pushq.yaml:1) has an entry whose name is not a text", "http.apiKeys (pushq.yaml:1) has an entry whose name is not a text"}},
+		"merge":                   {"http: &a\n  maxBodyBytes: 500\nswrve:\n  <<: *a", []string{"swrve.<< (pushq.yaml:4) is a YAML merge, which is not supported: write the entries out"}},
+		"tag":                     {"swrve: {url: !vault x}", []string{"swrve.url (pushq.yaml:1) has a YAML tag (a word that starts with !), which is not supported"}},
+		"second document":         {"swrve: {}\n---\nswrve: {}", []string{"pushq.yaml: holds more than one YAML document (a line ---); only one is supported"}},
+		"recursive alias":         {"swrve: &a\n  messagePrototypePushKeys: *a", []string{`swrve.messagePrototypePushKeys["messagePrototypePushKeys"]["messagePrototypePushKeys"] (pushq.yaml:1) needs a text, found a mapping`}},
+		"syntax hides the values": {"http: {listen: ':80'}\nswrve: ]", []string{"pushq.yaml: is not valid YAML: near line 1: did not find expected node content"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := load(test.file)
+			require.Equal(t, test.want, problems(t, err))
+		})
+	}
+}
+
+func TestLoadRefusesVariables(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		environ []string
+		want    []string
+	}{
+		"word for number":  {[]string{"PUSHQ_SWRVE_DELAYMILLIS=fast"}, []string{`swrve.delayMillis (PUSHQ_SWRVE_DELAYMILLIS) needs a number, found "fast"`}},
+		"empty":            {[]string{"PUSHQ_SWRVE_DELAYMILLIS="}, []string{`swrve.delayMillis (PUSHQ_SWRVE_DELAYMILLIS) needs a number, found ""`}},
+		"blank":            {[]string{"PUSHQ_SWRVE_CONCURRENCY= 4"}, []string{`swrve.concurrency (PUSHQ_SWRVE_CONCURRENCY) needs a whole number, found " 4"`}},
+		"not JSON":         {[]string{"PUSHQ_SWRVE_RETRYSTATUSES=429,500"}, []string{`swrve.retryStatuses (PUSHQ_SWRVE_RETRYSTATUSES) is not valid JSON (at byte 4)`}},
+		"after JSON":       {[]string{"PUSHQ_SWRVE_RETRYSTATUSES=[429] 1"}, []string{`swrve.retryStatuses (PUSHQ_SWRVE_RETRYSTATUSES) is not valid JSON (at byte 7)`}},
+		"null":             {[]string{"PUSHQ_SWRVE_RETRYSTATUSES=null"}, []string{`swrve.retryStatuses (PUSHQ_SWRVE_RETRYSTATUSES) needs a list, found no value`}},
+		"list for map":     {[]string{"PUSHQ_HTTP_APIKEYS=[]"}, []string{`http.apiKeys (PUSHQ_HTTP_APIKEYS) needs a mapping of names to values, found a list`}},
+		"name twice":       {[]string{`PUSHQ_HTTP_APIKEYS={"a":"0123456789abcdef","a":"0123456789abcdef"}`}, []string{`http.apiKeys["a"] (PUSHQ_HTTP_APIKEYS) is set twice`}},
+		"both":             {[]string{"PUSHQ_REDIS_URL=redis://a", "PUSHQ_REDIS_URL_FILE=url"}, []string{`redis.url (PUSHQ_REDIS_URL) is also set by PUSHQ_REDIS_URL_FILE: remove one of the two`}},
+		"missing file":     {[]string{"PUSHQ_REDIS_URL_FILE=missing"}, []string{`redis.url (PUSHQ_REDIS_URL_FILE) names a file that cannot be read: file does not exist`}},
+		"bad file content": {[]string{"PUSHQ_SWRVE_TEST_FILE=url"}, []string{`swrve.test (PUSHQ_SWRVE_TEST_FILE) needs true or false, found "redis://from-file"`}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := config.Load(config.Options{ReadFile: files{"url": "redis://from-file\n"}.read, Environ: test.environ})
+			require.Equal(t, test.want, problems(t, err))
+		})
+	}
+}
+
+func TestLoadReadsValuesFromFiles(t *testing.T) {
+	t.Parallel()
+	disk := files{
+		"/run/secrets/url":  "redis://:pass@localhost:6379\r\n",
+		"/run/secrets/keys": "{\n\"shop\": \"0123456789abcdef\"\n}\n",
+	}
+	loaded, err := config.Load(config.Options{
+		ReadFile: disk.read,
+		Environ:  []string{"PUSHQ_REDIS_URL_FILE=/run/secrets/url", "PUSHQ_HTTP_APIKEYS_FILE=/run/secrets/keys"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, "redis://:pass@localhost:6379", loaded.Config.Redis.URL.Reveal())
+	require.Equal(t, "PUSHQ_REDIS_URL_FILE", loaded.Origins["redis.url"])
+	require.Equal(t, "0123456789abcdef", loaded.Config.HTTP.APIKeys["shop"].Reveal())
+}
+
+func TestLoadWarnings(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		environ []string
+		want    []string
+	}{
+		"set by Kubernetes":   {[]string{"PUSHQ_PORT=tcp://10.0.0.1:80"}, []string{"the environment variable PUSHQ_PORT is not known and has no effect"}},
+		"typing mistake":      {[]string{"PUSHQ_SWRVE_DELAYMILIS=1"}, []string{"the environment variable PUSHQ_SWRVE_DELAYMILIS is not known and has no effect; the nearest one is PUSHQ_SWRVE_DELAYMILLIS"}},
+		"file":                {[]string{"PUSHQ_REDIS_ULR_FILE=/x"}, []string{"the environment variable PUSHQ_REDIS_ULR_FILE is not known and has no effect; the nearest one is PUSHQ_REDIS_URL"}},
+		"of other commands":   {[]string{"PUSHQ_SERVER=http://localhost", "PUSHQ_KEY=x"}, nil},
+		"of other programs":   {[]string{"HOME=/root", "PUSHQUEUE_X=1", "pushq_redis_url=x"}, nil},
+		"anonymous":           {[]string{"PUSHQ_HTTP_LISTEN=:80", "PUSHQ_HTTP_ALLOWANONYMOUS=true"}, []string{"http.allowAnonymous: everybody who reaches :80 can send pushes, without a key"}},
+		"anonymous with keys": {[]string{`PUSHQ_HTTP_APIKEYS={"a":"0123456789abcdef"}`, "PUSHQ_HTTP_ALLOWANONYMOUS=true"}, []string{"http.allowAnonymous has no effect, because http.apiKeys are set"}},
+		"anonymous, loopback": {[]string{"PUSHQ_HTTP_ALLOWANONYMOUS=true"}, nil},
+		"sorted and value-less": {[]string{"PUSHQ_ZZZZZZZZ=1", "PUSHQ_AAAAAAAA"}, []string{
+			"the environment variable PUSHQ_AAAAAAAA is not known and has no effect",
+			"the environment variable PUSHQ_ZZZZZZZZ is not known and has no effect",
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loaded, err := load("", test.environ...)
+			require.NoError(t, err)
+			require.Equal(t, test.want, loaded.Warnings)
+		})
+	}
+}
+
+func TestLoadRefusesUnknownOverrides(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load(config.Options{ReadFile: files{}.read, Overrides: map[string]string{"http.lissen": "x", "swrve.test": "maybe"}})
+	require.Equal(t, []string{
+		"http.lissen (command line) is not a known key; the nearest one is http.listen",
+		`swrve.test (command line) needs true or false, found "maybe"`,
+	}, problems(t, err))
+}
+
+func TestLoadReportsAllProblemsTogether(t *testing.T) {
+	t.Parallel()
+	const file = `
+swrve:
+  delayMillis: fast
+  timeoutMillis: 500
+  unknown: 1
+  unknown: 2
+push:
+  timeZone: Mars
+`
+	_, err := config.Load(config.Options{
+		ReadFile:     files{"pushq.yaml": file}.read,
+		Environ:      []string{"PUSHQ_SWRVE_CONCURRENCY=9999", "PUSHQ_HTTP_LISTEN=:80"},
+		Overrides:    map[string]string{"push.maxScheduleDays": "0"},
+		RequireRedis: true,
+	})
+	require.Equal(t, []string{
+		"swrve.unknown (pushq.yaml:6) is set twice; the first time in line 5",
+		`swrve.delayMillis (pushq.yaml:3) needs a number, found "fast"`,
+		"swrve.unknown (pushq.yaml:5) is not a known key; the nearest one is swrve.url",
+		"swrve.concurrency (PUSHQ_SWRVE_CONCURRENCY) must be from 0 to 5000, is 9999",
+		"push.maxScheduleDays (command line) must be from 1 to 3650, is 0",
+		"redis.url (default) is required: set it in the file or by PUSHQ_REDIS_URL, for example to redis://localhost:6379/0",
+		`push.timeZone (pushq.yaml:8) is not usable: the time zone "Mars" is not known: use a name of the IANA database such as Europe/Stockholm or UTC`,
+		`http.listen (PUSHQ_HTTP_LISTEN, http.apiKeys: default, http.allowAnonymous: default) is ":80", which is not loopback, and nobody needs a key: set http.apiKeys (PUSHQ_HTTP_APIKEYS), or http.allowAnonymous: true`,
+		"swrve.timeoutMillis (pushq.yaml:4, swrve.averageProcessingMillis: default) is 500, less than swrve.averageProcessingMillis, 2000: the average request would be cut off",
+	}, problems(t, err))
+	require.Equal(t, "invalid configuration:\n  "+strings.Join(problems(t, err), "\n  "), err.Error())
+}
+
+// What an unreadable file would have set is not known, so no follow-ups are
+// reported; what another source sets is.
+func TestLoadUnreadableFileHasNoFollowUps(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load(config.Options{
+		ReadFile:     files{"pushq.yaml": "swrve: ["}.read,
+		Environ:      []string{"PUSHQ_HTTP_LISTEN=:80", "PUSHQ_SWRVE_CONCURRENCY=9999"},
+		RequireRedis: true,
+	})
+	require.Len(t, problems(t, err), 2)
+	require.Contains(t, problems(t, err)[0], "pushq.yaml: is not valid YAML")
+	require.Contains(t, problems(t, err)[1], "swrve.concurrency (PUSHQ_SWRVE_CONCURRENCY) must be from 0 to 5000")
+}
+
+func TestLoadRequireRedis(t *testing.T) {
+	t.Parallel()
+	options := config.Options{ReadFile: files{}.read, RequireRedis: true}
+	_, err := config.Load(options)
+	require.ErrorContains(t, err, "redis.url (default) is required")
+	options.Environ = []string{"PUSHQ_REDIS_URL="}
+	_, err = config.Load(options)
+	require.ErrorContains(t, err, "redis.url (PUSHQ_REDIS_URL) is required")
+	options.Environ = []string{"PUSHQ_REDIS_URL=redis://localhost"}
+	_, err = config.Load(options)
+	require.NoError(t, err)
+}
+
+// The loaded configuration is a copy: nothing is shared between two.
+func TestLoadSharesNothing(t *testing.T) {
+	t.Parallel()
+	first, second := config.Default(), config.Default()
+	first.HTTP.APIKeys["a"] = "b"
+	first.Swrve.RetryStatuses[0] = 1
+	require.Empty(t, second.HTTP.APIKeys)
+	require.Equal(t, 429, second.Swrve.RetryStatuses[0])
+	require.Empty(t, maps.Clone(config.Default().HTTP.APIKeys))
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add("swrve: {delayMillis: 3.42, retryStatuses: [429]}", `{"Hello":{"IOS":"x"}}`, "redis://:p@h:1/0")
+	f.Add("a: &a [*a]\n<<: *a\n? [x]\n: y", `{"a":{"a":1,"a":null}}`, "redis-socket:///x?db=1")
+	f.Add("http: {apiKeys: {a: !!binary x}}", `[[[]]]`, "%zz")
+	f.Fuzz(func(t *testing.T, file, json, url string) {
+		loaded, err := load(file, "PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS="+json, "PUSHQ_REDIS_URL="+url)
+		if err != nil {
+			require.NotEmpty(t, problems(t, err))
+			return
+		}
+		require.NoError(t, loaded.Config.Validate())
+	})
+}

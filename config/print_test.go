@@ -1,0 +1,98 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/config"
+)
+
+func TestWriteShow(t *testing.T) {
+	t.Parallel()
+	loaded, err := config.Load(config.Options{
+		ReadFile: files{"pushq.yaml": "swrve:\n  messagePrototypePushKeys:\n    Good <bye>: {IOS: " + hush + "}\n    A: {ANDROID: x, IOS: y}"}.read,
+		Environ: []string{
+			"PUSHQ_REDIS_URL=redis://user:" + hush + "@localhost:6379/0",
+			`PUSHQ_HTTP_APIKEYS={"shop":"` + hush + `"}`,
+			"PUSHQ_SWRVE_DELAYMILLIS=3.42",
+			"PUSHQ_SWRVE_MAXRETRYAFTER=90s",
+		},
+		Overrides: map[string]string{"http.listen": "localhost:0"},
+	})
+	require.NoError(t, err)
+	var shown bytes.Buffer
+	require.NoError(t, loaded.WriteShow(&shown))
+	require.Equal(t, `
+KEY                             ORIGIN                     VALUE
+redis.url                       PUSHQ_REDIS_URL            redis://user:xxxxx@localhost:6379/0
+http.listen                     command line               localhost:0
+http.apiKeys                    PUSHQ_HTTP_APIKEYS         {"shop":"[secret]"}
+http.allowAnonymous             default                    false
+http.maxBodyBytes               default                    16384
+swrve.url                       default                    https://service.swrve.com/push
+swrve.delayMillis               PUSHQ_SWRVE_DELAYMILLIS    3.42
+swrve.averageProcessingMillis   default                    2000
+swrve.concurrency               default                    0
+swrve.pollers                   default                    auto
+swrve.timeoutMillis             default                    15000
+swrve.maxRetryAfter             PUSHQ_SWRVE_MAXRETRYAFTER  1m30s
+swrve.retryStatuses             default                    [429,500,502,503,504]
+swrve.retryNetworkErrors        default                    true
+swrve.test                      default                    false
+swrve.messagePrototypePushKeys  pushq.yaml:2               {"A":{"ANDROID":"[secret]","IOS":"[secret]"},"Good <bye>":{"IOS":"[secret]"}}
+push.retry.maxAttempts          default                    3
+push.retry.delayInSeconds       default                    60
+push.timeZone                   default                    UTC
+push.maxScheduleDays            default                    366
+push.retention.sent             default                    24h
+push.retention.dead             default                    720h
+push.retention.completed        default                    1h
+`, "\n"+shown.String())
+}
+
+func TestWriteShowWithoutRedis(t *testing.T) {
+	t.Parallel()
+	loaded, err := load("")
+	require.NoError(t, err)
+	var shown bytes.Buffer
+	require.NoError(t, loaded.WriteShow(&shown))
+	require.Regexp(t, `(?m)^redis\.url +default +\(not set\)$`, shown.String())
+}
+
+func TestWriteDocNamesEachKeyOnce(t *testing.T) {
+	t.Parallel()
+	var first, second bytes.Buffer
+	require.NoError(t, config.WriteDoc(&first))
+	require.NoError(t, config.WriteDoc(&second))
+	require.Equal(t, first.String(), second.String())
+
+	loaded, err := load("")
+	require.NoError(t, err)
+	for key := range loaded.Origins {
+		require.Equal(t, 1, strings.Count(first.String(), "\n| `"+key+"` | `PUSHQ_"), key)
+	}
+	for line := range strings.Lines(first.String()) {
+		if strings.HasPrefix(line, "|") {
+			require.Equal(t, 7, strings.Count(line, "|"), line)
+		}
+	}
+	require.Contains(t, first.String(), "\n| `swrve.delayMillis` | `PUSHQ_SWRVE_DELAYMILLIS` | `4` | ms | 0.1 to 60000 | Least time between")
+	require.Contains(t, first.String(), "\n| `redis.url` | `PUSHQ_REDIS_URL` | none |  | redis://, rediss:// or redis-socket:// | ")
+	require.Contains(t, first.String(), "\n| `swrve.test` | `PUSHQ_SWRVE_TEST` | `false` |  | true or false | ")
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestWritersReturnErrors(t *testing.T) {
+	t.Parallel()
+	loaded, err := load("")
+	require.NoError(t, err)
+	require.EqualError(t, loaded.WriteShow(brokenWriter{}), "broken pipe")
+	require.EqualError(t, config.WriteDoc(brokenWriter{}), "broken pipe")
+}
