@@ -1,0 +1,112 @@
+package swrvesim
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+)
+
+// outcome is what becomes of a request.
+type outcome struct {
+	ending ending
+	// immediate leaves out the latency.
+	immediate bool
+	// status is the HTTP status; answer is the body.
+	status int
+	answer answer
+	html   bool
+	// retryAfter is sent as the Retry-After header, in seconds, unless empty.
+	retryAfter string
+	delivered  bool
+	// times limits the outcome to the first requests of each user; later ones are
+	// delivered. 0 means always.
+	times int
+}
+
+type ending int
+
+const (
+	answers ending = iota
+	hangs
+	resets
+)
+
+// answer is the body of every answer to POST /push.
+type answer struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+var delivered = outcome{status: http.StatusOK, answer: answerFor(http.StatusOK), delivered: true}
+
+func refused(status int, message string) outcome {
+	return outcome{status: status, answer: answer{status, message}, immediate: true}
+}
+
+// answerFor gives known statuses the message that Swrve is known to send.
+func answerFor(status int) answer {
+	switch status {
+	case http.StatusBadRequest:
+		return answer{status, "Rejected, User Has Changed Token"}
+	case http.StatusTooManyRequests:
+		return answer{status, "Rate Limit Exceeded"}
+	}
+	if text := http.StatusText(status); text != "" {
+		return answer{status, text}
+	}
+	return answer{status, fmt.Sprintf("Status %d", status)}
+}
+
+var script = regexp.MustCompile(
+	`^(ok-then-)?(?:([2-5]\d\d)(?:after(\d{1,5}))?|html([2-5]\d\d)|body([2-5]\d\d)|(hang)|(reset))(?:x([1-9]\d{0,4}))?-`)
+
+// outcomeFor reads the outcome that a user asks for by its prefix:
+//
+//	NNN-         that status from 200 to 599, in HTTP and in the body; a 2xx delivers, a
+//	             3xx points back to /push
+//	NNNafterS-   the same with Retry-After: S (seconds); once, unless xM follows
+//	htmlNNN-     that status with an HTML page, as from a proxy
+//	bodyNNN-     HTTP 200 with that code in the body
+//	hang-        no answer until the caller goes away or the simulator stops; no latency
+//	reset-       the connection is reset instead of an answer
+//	ok-then-…-   any of the above, but the push is delivered first
+//	…xM-         only the first M requests of this very user, then 200 OK:
+//	             500x2-ann, 429after1x3-ann, hangx1-ann, ok-then-resetx1-ann
+//
+// Any other user is delivered.
+func outcomeFor(user string) outcome {
+	match := script.FindStringSubmatch(user)
+	if match == nil {
+		return delivered
+	}
+	okThen, status, after, html, body, hang, reset, times := match[1], match[2], match[3], match[4], match[5], match[6], match[7], match[8]
+
+	var asked outcome
+	switch {
+	case status != "":
+		asked.status, _ = strconv.Atoi(status)
+		asked.answer = answerFor(asked.status)
+		asked.retryAfter = after
+		if after != "" {
+			asked.times = 1
+		}
+	case html != "":
+		asked.status, _ = strconv.Atoi(html)
+		asked.answer = answerFor(asked.status)
+		asked.html = true
+	case body != "":
+		code, _ := strconv.Atoi(body)
+		asked.status = http.StatusOK
+		asked.answer = answerFor(code)
+	case hang != "":
+		asked.ending = hangs
+	case reset != "":
+		asked.ending = resets
+	}
+	asked.delivered = okThen != "" || asked.ending == answers && asked.answer.Code < 300
+	if times != "" {
+		asked.times, _ = strconv.Atoi(times)
+	}
+	return asked
+}
