@@ -1,0 +1,14 @@
+package tasks
+
+import "github.com/hibiken/asynq"
+
+// asynq's own keys, as asynq v0.26.0 names them (internal/base: AllQueues,
+// QueueKeyPrefix and the functions after it). They are read where its
+// Inspector has no call: registering a queue, and listing from a cursor.
+const asynqQueuesKey = "asynq:queues"
+
+// asynqStateKey is the list (pending, active) or sorted set (all others) of a
+// queue's task ids in one state.
+func asynqStateKey(queue string, state asynq.TaskState) string {
+	return "asynq:{" + queue + "}:" + state.String()
+}

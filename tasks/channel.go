@@ -1,0 +1,45 @@
+package tasks
+
+// A Channel names everything that belongs to one destination of pushes: its
+// asynq queues, its task type, and its keys in Redis.
+//
+// Every key carries the channel's name as its hash tag, so that the scripts of
+// one channel never touch two slots of a Redis Cluster.
+type Channel struct {
+	// Name is shown in logs and metrics and is part of every key: "swrve".
+	Name string
+}
+
+// Swrve is the first channel.
+var Swrve = Channel{Name: "swrve"}
+
+// TaskType is the asynq task type of the channel's pushes.
+func (c Channel) TaskType() string { return "push:" + c.Name }
+
+// ImmediateQueue holds the pushes that may be sent at any time.
+func (c Channel) ImmediateQueue() string { return c.Name }
+
+// WindowQueue holds the pushes that wait for a window: a herd that becomes due
+// at one instant must not hold up the immediate ones.
+func (c Channel) WindowQueue() string { return c.Name + "-window" }
+
+// Queues returns both queues, the immediate one first.
+func (c Channel) Queues() []string { return []string{c.ImmediateQueue(), c.WindowQueue()} }
+
+// RecordKey holds the record of one push.
+func (c Channel) RecordKey(id string) string { return c.key("push:" + id) }
+
+// ClaimKey holds the claim that an idempotency key has on a push.
+func (c Channel) ClaimKey(id string) string { return c.key("idem:" + id) }
+
+// DeadKey indexes the pushes that ended FAILED, GIVEN_UP or CANCELLED by the
+// time of their end, in milliseconds.
+func (c Channel) DeadKey() string { return c.key("dead") }
+
+// PaceKey holds the state of the channel's rate limiter.
+func (c Channel) PaceKey() string { return c.key("pace") }
+
+// BrakeKey exists while the provider has asked every sender to wait.
+func (c Channel) BrakeKey() string { return c.key("brake") }
+
+func (c Channel) key(name string) string { return "pushq:{" + c.Name + "}:" + name }

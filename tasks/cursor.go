@@ -1,0 +1,59 @@
+package tasks
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// ErrCursor means that a cursor was not made by List, or for another state.
+var ErrCursor = errors.New("not a cursor of this listing")
+
+// A position is where a listing stands in one source: in a list, the number of
+// entries already returned; in a sorted set, the last score returned and how
+// many entries with it.
+type position struct {
+	Score *float64 `json:"score,omitempty"`
+	Skip  int64    `json:"skip,omitempty"`
+}
+
+type cursor struct {
+	State     State      `json:"state"`
+	Positions []position `json:"positions"`
+}
+
+func encodeCursor(state State, positions []position) string {
+	text, _ := json.Marshal(cursor{state, positions}) // numbers and strings always encode
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// decodeCursor returns the start for an empty text.
+func decodeCursor(text string, state State, sources int) ([]position, error) {
+	if text == "" {
+		return make([]position, sources), nil
+	}
+	decoded, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
+	}
+	var read cursor
+	decoder := json.NewDecoder(bytes.NewReader(decoded))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&read); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
+	}
+	if read.State != state || len(read.Positions) != sources {
+		return nil, fmt.Errorf("%w: it belongs to status %q", ErrCursor, read.State)
+	}
+	for _, position := range read.Positions {
+		if position.Skip < 0 || position.Skip > maxSkip {
+			return nil, ErrCursor
+		}
+	}
+	return read.Positions, nil
+}
+
+// maxSkip bounds what a forged cursor can make Redis walk over.
+const maxSkip = 10_000_000

@@ -1,0 +1,78 @@
+// Package tasks knows what is queued: the push and its states, the asynq tasks
+// that carry it, and the record that tells its story.
+package tasks
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// The platforms that a push may be meant for.
+const (
+	IOS     = "IOS"
+	Android = "ANDROID"
+)
+
+// A Push is one message for one device or user. Its JSON form is the payload of
+// the asynq task, kept readable for the operator who looks at it.
+type Push struct {
+	// ID is the asynq task id: 26 characters of Crockford's base 32.
+	ID string `json:"-"`
+
+	Platform            string `json:"platform"`
+	MessagePrototypeKey string `json:"messagePrototypeKey"`
+	PushKey             string `json:"pushKey"`
+	Message             string `json:"message"`
+
+	// CronExpression and TimeZone say when the push may be sent; both are
+	// empty for a push that may be sent at once.
+	CronExpression string `json:"cronExpression,omitempty"`
+	TimeZone       string `json:"timeZone,omitempty"`
+
+	// CreatedAt is when the push was accepted.
+	CreatedAt Millis `json:"createdAt"`
+	// DueAt is when the push may be sent first; zero means at once.
+	DueAt Millis `json:"dueAt,omitempty"`
+	// Held means that the push became due in a window and may be sent only
+	// while that window is open, retries included.
+	Held bool `json:"held,omitempty"`
+}
+
+// Windowed reports whether the push has a time of its own to wait for.
+func (p Push) Windowed() bool { return p.CronExpression != "" }
+
+// due is the moment from which lifetimes in Redis are counted.
+func (p Push) due() Millis { return max(p.CreatedAt, p.DueAt) }
+
+// encode returns the payload. Characters such as & and < stay as they are.
+func (p Push) encode() ([]byte, error) {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(p); err != nil {
+		return nil, fmt.Errorf("encode push %s: %w", p.ID, err)
+	}
+	return bytes.TrimRight(buffer.Bytes(), "\n"), nil
+}
+
+// DecodePush reads the payload of the task with the given id.
+func DecodePush(id string, payload []byte) (Push, error) {
+	push := Push{}
+	if err := json.Unmarshal(payload, &push); err != nil {
+		return Push{ID: id}, fmt.Errorf("decode the payload of push %s: %w", id, err)
+	}
+	push.ID = id
+	return push, nil
+}
+
+// Millis is an instant in milliseconds since 1970 UTC, the resolution in which
+// pushq stores and shows times.
+type Millis int64
+
+// MillisOf drops what is finer than a millisecond.
+func MillisOf(t time.Time) Millis { return Millis(t.UnixMilli()) }
+
+// Time returns the instant in UTC.
+func (m Millis) Time() time.Time { return time.UnixMilli(int64(m)).UTC() }

@@ -1,0 +1,121 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+)
+
+// ErrNotFound means that there is no such push.
+var ErrNotFound = errors.New("no such push")
+
+// A Report is what is known of a push: asynq's state and the record in one.
+type Report struct {
+	Push  Push
+	State State
+	// NextAttemptAt is when the push will be tried next, if that is known:
+	// while it is SCHEDULED, in RETRY, or PENDING after a deferral.
+	NextAttemptAt time.Time
+	Attempts      []Attempt
+}
+
+// Reader answers what became of a push. It is safe for concurrent use.
+type Reader struct {
+	channel   Channel
+	redis     redis.UniversalClient
+	records   *Records
+	inspector *asynq.Inspector
+}
+
+// NewReader reads the pushes of channel from the Redis behind client.
+func NewReader(client redis.UniversalClient, channel Channel, records *Records) *Reader {
+	return &Reader{channel: channel, redis: client, records: records, inspector: asynq.NewInspectorFromRedisClient(client)}
+}
+
+// Get reports on one push. ErrNotFound if there is none, whatever the form of
+// the id; ErrUnreadable if Redis could not tell.
+func (r *Reader) Get(ctx context.Context, id string) (Report, error) {
+	if !ValidID(id) {
+		return Report{}, ErrNotFound
+	}
+	queues := r.channel.Queues()
+	found := make([]*asynq.TaskInfo, len(queues))
+	var record *Record
+	lookups, ctx := errgroup.WithContext(ctx)
+	for place, queue := range queues {
+		lookups.Go(func() (err error) {
+			found[place], err = r.task(queue, id)
+			return err
+		})
+	}
+	lookups.Go(func() (err error) {
+		record, err = r.records.Get(ctx, id)
+		return err
+	})
+	if err := lookups.Wait(); err != nil {
+		return Report{}, err
+	}
+	for _, task := range found {
+		if task != nil {
+			return report(id, task, record)
+		}
+	}
+	return report(id, nil, record)
+}
+
+// task returns asynq's view of a push in one queue, or nil. A queue that asynq
+// does not know is a fault (workers and API add theirs at start), not a push
+// that does not exist.
+func (r *Reader) task(queue, id string) (*asynq.TaskInfo, error) {
+	task, err := r.inspector.GetTaskInfo(queue, id)
+	if errors.Is(err, asynq.ErrTaskNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read task %s of queue %s: %w", id, queue, errors.Join(ErrUnreadable, err))
+	}
+	return task, nil
+}
+
+// LastError returns the text that asynq keeps of the last run of a push that
+// was not a success, or "".
+func (r *Reader) LastError(queue, id string) (string, error) {
+	task, err := r.task(queue, id)
+	if err != nil || task == nil {
+		return "", err
+	}
+	return task.LastErr, nil
+}
+
+func report(id string, task *asynq.TaskInfo, record *Record) (Report, error) {
+	state, known := StateOf(task, record)
+	if !known {
+		return Report{}, ErrNotFound
+	}
+	result := Report{State: state}
+	if record != nil {
+		result.Push, result.Attempts = record.Push, record.Attempts
+	} else {
+		// What cannot be decoded is shown with its id and state alone; the
+		// handler ends it FAILED.
+		result.Push, _ = DecodePush(id, task.Payload)
+	}
+	if task != nil && (task.State == asynq.TaskStateScheduled || task.State == asynq.TaskStateRetry) && state != Sent {
+		result.NextAttemptAt = task.NextProcessAt.UTC()
+	}
+	return result, nil
+}
+
+// RegisterQueues makes the channel's queues known to asynq's tools before the
+// first task comes, so that "queue not found" is a fault from then on.
+func RegisterQueues(ctx context.Context, client redis.UniversalClient, channel Channel) error {
+	if err := client.SAdd(ctx, asynqQueuesKey, channel.ImmediateQueue(), channel.WindowQueue()).Err(); err != nil {
+		return fmt.Errorf("register the queues of channel %s: %w", channel.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package tasks
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed scripts/begin.lua
+	beginSource string
+	//go:embed scripts/finish.lua
+	finishSource string
+
+	beginScript  = redis.NewScript(beginSource)
+	finishScript = redis.NewScript(finishSource)
+)
+
+// Retention says how long records and tasks live after a push has ended. All
+// are whole seconds.
+type Retention struct {
+	Sent      time.Duration // the record after SENT
+	Dead      time.Duration // the record after FAILED, GIVEN_UP and CANCELLED
+	Completed time.Duration // asynq's completed task
+}
+
+// Records keeps the records of one channel. It is safe for concurrent use.
+type Records struct {
+	redis     redis.UniversalClient
+	channel   Channel
+	retention Retention
+}
+
+// NewRecords returns the records of channel in the Redis behind client.
+func NewRecords(client redis.UniversalClient, channel Channel, retention Retention) *Records {
+	return &Records{redis: client, channel: channel, retention: retention}
+}
+
+// BeginAnswer says whether an attempt may be made.
+type BeginAnswer string
+
+// The answers to Begin.
+const (
+	Go           BeginAnswer = "GO"        // the attempt is recorded: send
+	AlreadySent  BeginAnswer = "SENT"      // the push has been delivered: stop
+	IsCancelled  BeginAnswer = "CANCELLED" // somebody cancelled the push: stop
+	Busy         BeginAnswer = "BUSY"      // another run has an attempt in process: come back later
+	AlreadyEnded BeginAnswer = "ENDED"     // the record is at its end: see Attempting.Again
+	Spent        BeginAnswer = "SPENT"     // no attempts are left: give the push up
+)
+
+// Attempting is what Begin needs to know of a handler's run.
+type Attempting struct {
+	Push  Push
+	Token string // made once per handler run
+	// Interrupted is the age from which an attempt in process is taken for
+	// dead: the provider's timeout and 10 s.
+	Interrupted time.Duration
+	MaxAttempts int
+	// Again begins one more attempt although the record is at its end.
+	Again bool
+}
+
+// Begun is Begin's result.
+type Begun struct {
+	Answer  BeginAnswer
+	Attempt int  // number of the attempt, from 1
+	Last    bool // no further attempt is allowed after this one
+	// Interrupted is the number of an earlier attempt that Begin found dead
+	// and closed, or 0.
+	Interrupted int
+	// End is the end that the record has, for AlreadyEnded.
+	End State
+}
+
+// Begin records an attempt before its request is made, on Redis' clock. The
+// same token gets the same answer, so the call may be repeated.
+func (r *Records) Begin(ctx context.Context, attempting Attempting) (Begun, error) {
+	push := attempting.Push
+	content, err := push.encode()
+	if err != nil {
+		return Begun{}, err
+	}
+	again := "0"
+	if attempting.Again {
+		again = "1"
+	}
+	reply, err := beginScript.Run(ctx, r.redis,
+		[]string{r.channel.RecordKey(push.ID), r.channel.DeadKey()},
+		push.ID, content, attempting.Token, attempting.Interrupted.Milliseconds(), attempting.MaxAttempts,
+		r.openSeconds(push), again,
+	).Slice()
+	if err != nil {
+		return Begun{}, fmt.Errorf("begin an attempt of push %s: %w", push.ID, err)
+	}
+	if len(reply) != 5 {
+		return Begun{}, fmt.Errorf("begin an attempt of push %s: unexpected reply %v", push.ID, reply)
+	}
+	answer, _ := reply[0].(string)
+	number, _ := reply[1].(int64)
+	last, _ := reply[2].(int64)
+	interrupted, _ := reply[3].(int64)
+	end, _ := reply[4].(string)
+	return Begun{
+		Answer: BeginAnswer(answer), Attempt: int(number), Last: last == 1,
+		Interrupted: int(interrupted), End: State(end),
+	}, nil
+}
+
+// Finish records the outcome of an attempt, found by its token, and the end of
+// the push if this is its end (or ""). It may be repeated.
+func (r *Records) Finish(ctx context.Context, push Push, attempt Attempt, end State) error {
+	return r.finish(ctx, push, &attempt, "record", end)
+}
+
+// Withdraw closes an attempt whose request was never made. It does not count,
+// and nothing happens if it was never recorded.
+func (r *Records) Withdraw(ctx context.Context, push Push, token, reason string) error {
+	none := int64(0)
+	return r.finish(ctx, push, &Attempt{
+		Token: token, Status: AttemptError, Millis: &none,
+		ErrorType: ErrorOther, ErrorMessage: reason, Uncounted: true,
+	}, "withdraw", "")
+}
+
+// End records the end of a push without an attempt.
+func (r *Records) End(ctx context.Context, push Push, end State) error {
+	return r.finish(ctx, push, nil, "record", end)
+}
+
+func (r *Records) finish(ctx context.Context, push Push, attempt *Attempt, kind string, end State) error {
+	content, err := push.encode()
+	if err != nil {
+		return err
+	}
+	var outcome []byte
+	if attempt != nil {
+		if outcome, err = json.Marshal(attempt); err != nil {
+			return fmt.Errorf("encode an attempt of push %s: %w", push.ID, err)
+		}
+	}
+	err = finishScript.Run(ctx, r.redis,
+		[]string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.ClaimKey(push.ID)},
+		push.ID, content, outcome, kind, string(end),
+		r.openSeconds(push), seconds(r.retention.Sent), seconds(r.retention.Dead),
+	).Err()
+	if err != nil {
+		return fmt.Errorf("finish an attempt of push %s: %w", push.ID, err)
+	}
+	return nil
+}
+
+// Get returns the record of a push, or nil if there is none.
+func (r *Records) Get(ctx context.Context, id string) (*Record, error) {
+	stored, err := r.redis.Get(ctx, r.channel.RecordKey(id)).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the record of push %s: %w", id, errors.Join(ErrUnreadable, err))
+	}
+	return decodeRecord(id, stored)
+}
+
+func decodeRecord(id string, stored []byte) (*Record, error) {
+	record := &Record{}
+	if err := json.Unmarshal(stored, record); err != nil {
+		return nil, fmt.Errorf("decode the record of push %s: %w", id, err)
+	}
+	record.Push.ID = id
+	return record, nil
+}
+
+// openSeconds is how long the record of a push that has not ended lives.
+func (r *Records) openSeconds(push Push) int64 {
+	return secondsUntilForgotten(push, r.retention.Dead, time.Now())
+}
+
+// secondsUntilForgotten counts from now to the due time plus the retention of
+// dead pushes, and never less than that retention: a push may wait long for
+// its turn.
+func secondsUntilForgotten(push Push, dead time.Duration, now time.Time) int64 {
+	wait := max(push.due().Time().Sub(now), 0)
+	return seconds(wait + dead)
+}
+
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

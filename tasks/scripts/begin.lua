@@ -1,0 +1,89 @@
+-- Begins an attempt, or says why there must be none.
+--
+-- KEYS[1] record of the push
+-- KEYS[2] index of dead pushes
+-- ARGV[1] push id
+-- ARGV[2] push, as JSON (used when there is no record yet)
+-- ARGV[3] token of the handler run
+-- ARGV[4] milliseconds after which an attempt in process counts as interrupted
+-- ARGV[5] maximum number of attempts
+-- ARGV[6] seconds that the record lives until the push ends
+-- ARGV[7] '1' to begin although the record is at its end (a requeued push)
+--
+-- Returns {answer, attempt number, 1 if it is the last one allowed, number of
+-- the attempt found interrupted or 0, recorded end or ''}. The answers are GO, SENT, CANCELLED,
+-- BUSY, ENDED (the record is at its end) and SPENT (no attempts are left).
+-- The same token gets the same answer again.
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+
+local stored = redis.call('GET', KEYS[1])
+local record
+if stored then
+  record = cjson.decode(stored)
+else
+  record = {push = cjson.decode(ARGV[2])}
+end
+local attempts = record.attempts or {}
+record.attempts = attempts
+
+local function budget()
+  return record.budget or tonumber(ARGV[5])
+end
+
+local function used()
+  local count = 0
+  for number = (record.budgetFrom or 0) + 1, #attempts do
+    if not attempts[number].uncounted then count = count + 1 end
+  end
+  return count
+end
+
+local function store()
+  redis.call('SET', KEYS[1], cjson.encode(record), 'EX', ARGV[6])
+end
+
+if record['end'] == 'CANCELLED' then return {'CANCELLED', 0, 0, 0, 'CANCELLED'} end
+for _, attempt in ipairs(attempts) do
+  if attempt.status == 'OK' then return {'SENT', 0, 0, 0, 'SENT'} end
+end
+
+local last = attempts[#attempts]
+for number, attempt in ipairs(attempts) do
+  if attempt.token == ARGV[3] then
+    if attempt.status == 'IN_PROCESS' and number == #attempts then
+      return {'GO', number, used() >= budget() and 1 or 0, 0, ''}
+    end
+    -- Another run has taken this one for dead.
+    return {'BUSY', 0, 0, 0, ''}
+  end
+end
+
+local interrupted = 0
+if last and last.status == 'IN_PROCESS' then
+  if now - last.startedAt < tonumber(ARGV[4]) then return {'BUSY', 0, 0, 0, ''} end
+  last.status = 'ERROR'
+  last.errorType = 'OTHER'
+  last.errorMessage = 'interrupted: the worker stopped before it could record an outcome'
+  last.maybeDelivered = true
+  interrupted = #attempts
+end
+
+if record['end'] then
+  if ARGV[7] ~= '1' then return {'ENDED', 0, 0, 0, record['end']} end
+  record['end'] = nil
+  record.endedAt = nil
+  record.budgetFrom = #attempts
+  record.budget = 1
+  redis.call('ZREM', KEYS[2], ARGV[1])
+end
+
+if used() >= budget() then
+  store()
+  return {'SPENT', 0, 0, interrupted, ''}
+end
+
+attempts[#attempts + 1] = {token = ARGV[3], status = 'IN_PROCESS', startedAt = now}
+store()
+return {'GO', #attempts, used() >= budget() and 1 or 0, interrupted, ''}

@@ -1,0 +1,71 @@
+-- Records the outcome of an attempt, the end of a push, or both.
+--
+-- KEYS[1] record of the push
+-- KEYS[2] index of dead pushes
+-- KEYS[3] claim of the idempotency key
+-- ARGV[1] push id
+-- ARGV[2] push, as JSON (used when the record is gone)
+-- ARGV[3] outcome of the attempt, as JSON with its token; '' for none
+-- ARGV[4] 'withdraw' if the attempt's request was never made, else 'record'
+-- ARGV[5] end of the push (SENT, FAILED, GIVEN_UP); '' for none
+-- ARGV[6] seconds that the record lives until the push ends
+-- ARGV[7] seconds that it lives after SENT
+-- ARGV[8] seconds that it lives after any other end
+--
+-- Returns the end of the push as recorded, or ''. May be repeated.
+-- An outcome is written even if another run has taken the attempt for dead,
+-- so a late OK makes the push SENT. A late error ends nothing.
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+
+local stored = redis.call('GET', KEYS[1])
+local record
+if stored then
+  record = cjson.decode(stored)
+else
+  record = {push = cjson.decode(ARGV[2])}
+end
+local attempts = record.attempts or {}
+local ending = ARGV[5]
+
+if ARGV[3] ~= '' then
+  local outcome = cjson.decode(ARGV[3])
+  local place
+  for number, attempt in ipairs(attempts) do
+    if attempt.token == outcome.token then place = number end
+  end
+  if not place and ARGV[4] == 'withdraw' then return record['end'] or '' end
+  place = place or #attempts + 1
+  local before = attempts[place]
+  if not before or before.status ~= 'OK' then
+    outcome.startedAt = outcome.startedAt or (before and before.startedAt) or now
+    attempts[place] = outcome
+  end
+  if outcome.status ~= 'OK' and place ~= #attempts then ending = '' end
+  record.attempts = attempts
+end
+
+if ending == 'SENT' or (ending ~= '' and not record['end']) then
+  record['end'] = ending
+  record.endedAt = now
+  if ending == 'SENT' then
+    redis.call('ZREM', KEYS[2], ARGV[1])
+  else
+    redis.call('ZADD', KEYS[2], now, ARGV[1])
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[8]) * 1000)
+  end
+  local claim = redis.call('GET', KEYS[3])
+  if claim and string.sub(claim, -6) ~= ' ended' then
+    redis.call('SET', KEYS[3], claim .. ' ended', 'KEEPTTL')
+  end
+end
+
+local lifetime = ARGV[6]
+if record['end'] == 'SENT' then
+  lifetime = ARGV[7]
+elseif record['end'] then
+  lifetime = ARGV[8]
+end
+redis.call('SET', KEYS[1], cjson.encode(record), 'EX', lifetime)
+return record['end'] or ''
