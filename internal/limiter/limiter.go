@@ -1,0 +1,211 @@
+// Package limiter hands out the moments at which requests to a provider may
+// start: one shared pace for all processes, kept in Redis on Redis' own clock.
+//
+// A slot is an absolute start time. Each process has one dispatcher that keeps
+// a few slots reserved and gives each to a waiter shortly before its time, so
+// neither a slow Redis nor a paused process can bunch starts. Without Redis
+// nobody gets a slot.
+package limiter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Class of waiters. A class is served before the ones after it, first come
+// first served within each.
+type Class int
+
+// The classes.
+const (
+	Resumed Class = iota // had a slot that came to nothing
+	Immediate
+	Windowed
+	classes
+)
+
+const (
+	// MaxLateness is how long after its time a slot may still be used.
+	MaxLateness = 10 * time.Millisecond
+
+	// minLead is the least time before its slot at which a waiter gets it; what
+	// the waiter still has to ask Redis must fit in.
+	minLead = 8 * time.Millisecond
+
+	maxWait         = time.Minute
+	longBrake       = 10 * time.Second
+	announceEvery   = 5 * time.Second
+	brakeCheck      = time.Second // somebody may lift the brake
+	retryAfterError = 100 * time.Millisecond
+)
+
+// Why Wait ended without a slot.
+var (
+	// ErrStopped means that the process is about to stop.
+	ErrStopped = errors.New("the limiter has been stopped")
+	// ErrNoSlot means that no slot came within a minute.
+	ErrNoSlot = errors.New("no slot within a minute")
+)
+
+// BrakedError means that the provider asked for a pause of more than ten
+// seconds.
+type BrakedError struct {
+	Remaining time.Duration
+}
+
+func (e *BrakedError) Error() string {
+	return fmt.Sprintf("the provider asked to wait another %s", e.Remaining.Round(time.Millisecond))
+}
+
+// A Slot is the right to start one request.
+type Slot struct {
+	// At is the time to start, on this process' monotonic clock.
+	At time.Time
+	// RedisAt is the same instant on Redis' clock.
+	RedisAt time.Time
+}
+
+// Late reports whether it is too late to use the slot.
+func (s Slot) Late() bool { return time.Since(s.At) > MaxLateness }
+
+// Stats are counted since the start.
+type Stats struct {
+	Waiting [classes]int64 // by Class, now
+	Used    int64          // slots handed to waiters
+	Dropped int64          // slots that came or were used too late
+	Delay   time.Duration
+}
+
+// Limiter is safe for concurrent use.
+type Limiter struct {
+	redis    redis.UniversalClient
+	paceKey  string
+	brakeKey string
+	delay    time.Duration
+	log      *slog.Logger
+
+	join     chan *waiter
+	returned chan Slot
+	braked   chan time.Duration
+	stopping chan struct{}
+	stopOnce sync.Once
+	done     chan struct{}
+
+	waiting [classes]atomic.Int64
+	used    atomic.Int64
+	dropped atomic.Int64
+	inForce atomic.Int64
+}
+
+// Options of a Limiter.
+type Options struct {
+	PaceKey  string        // hash with the shared state
+	BrakeKey string        // exists while the provider asked to wait
+	Delay    time.Duration // between two starts; whole microseconds
+	Log      *slog.Logger
+}
+
+// Start starts a limiter and its dispatcher. Stop must be called.
+func Start(client redis.UniversalClient, options Options) *Limiter {
+	l := &Limiter{
+		redis:    client,
+		paceKey:  options.PaceKey,
+		brakeKey: options.BrakeKey,
+		delay:    options.Delay,
+		log:      options.Log,
+		join:     make(chan *waiter),
+		returned: make(chan Slot),
+		braked:   make(chan time.Duration),
+		stopping: make(chan struct{}),
+		done:     make(chan struct{}),
+	}
+	l.inForce.Store(int64(options.Delay))
+	go newDispatcher(l).run()
+	return l
+}
+
+// Stop ends all waiting with ErrStopped and returns when the dispatcher has
+// ended. It may be called more than once.
+func (l *Limiter) Stop() {
+	l.stopOnce.Do(func() { close(l.stopping) })
+	<-l.done
+}
+
+// Stats returns the counts.
+func (l *Limiter) Stats() Stats {
+	stats := Stats{Used: l.used.Load(), Dropped: l.dropped.Load(), Delay: time.Duration(l.inForce.Load())}
+	for class := range classes {
+		stats.Waiting[class] = l.waiting[class].Load()
+	}
+	return stats
+}
+
+// Wait returns a slot, a little before its time. It ends with ErrStopped,
+// ErrNoSlot, a *BrakedError, or the context's error.
+func (l *Limiter) Wait(ctx context.Context, class Class) (Slot, error) {
+	w := &waiter{class: class, answer: make(chan answer, 1)}
+	timeout := time.NewTimer(maxWait)
+	defer timeout.Stop()
+	l.waiting[class].Add(1)
+	defer l.waiting[class].Add(-1)
+
+	select {
+	case l.join <- w:
+	case <-l.stopping:
+		return Slot{}, ErrStopped
+	case <-ctx.Done():
+		return Slot{}, context.Cause(ctx)
+	}
+	select {
+	case got := <-w.answer:
+		return got.slot, got.err
+	case <-l.stopping:
+		return Slot{}, l.leave(w, ErrStopped)
+	case <-ctx.Done():
+		return Slot{}, l.leave(w, context.Cause(ctx))
+	case <-timeout.C:
+		return Slot{}, l.leave(w, ErrNoSlot)
+	}
+}
+
+// leave withdraws a waiter. A slot that it got meanwhile goes to the next.
+func (l *Limiter) leave(w *waiter, reason error) error {
+	if !w.settle() {
+		if got := <-w.answer; got.err == nil {
+			l.GiveBack(got.slot)
+		}
+	}
+	return reason
+}
+
+// GiveBack offers a slot that cannot be used to the next waiter.
+func (l *Limiter) GiveBack(slot Slot) {
+	select {
+	case l.returned <- slot:
+	case <-l.stopping:
+	}
+}
+
+// Drop counts a slot that was too late to be used.
+func (l *Limiter) Drop() { l.dropped.Add(1) }
+
+// Throttled tells all processes that the provider answered 429: the pace slows
+// down, and if the provider asked for a pause, nobody starts during it.
+func (l *Limiter) Throttled(ctx context.Context, pause time.Duration) error {
+	remaining, err := throttleScript.Run(ctx, l.redis, []string{l.paceKey, l.brakeKey}, pause.Milliseconds()).Int64()
+	if err != nil {
+		return fmt.Errorf("slow the pace down after a 429: %w", err)
+	}
+	select {
+	case l.braked <- time.Duration(remaining) * time.Millisecond:
+	case <-l.stopping:
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+-- Hands out the next start times of the shared pace.
+--
+-- KEYS[1] state of the pace (hash)
+-- KEYS[2] brake; its time to live is how long nobody may start
+-- ARGV[1] number of slots wanted; 0 only announces the delay and reads the time
+-- ARGV[2] microseconds between two starts that this process is configured with
+-- ARGV[3] microseconds from now before which a slot is of no use to it
+--
+-- Returns {now, milliseconds of brake, delay in force, slot, slot, ...}; times
+-- are microseconds since 1970 on Redis' clock. No slots under the brake.
+--
+-- Fields of the state: next (the first time not handed out), delay and
+-- delay_at (the longest delay that a process announced, and when), speed and
+-- speed_at (share of the pace in force after a 429, see throttle.lua), warm_at
+-- (when starts began after a pause).
+
+local announcement_lives = 15000000 -- announced at least every 5 s
+local idle = 1000000                -- after this without starts, connections are cold
+local warm_up = 2000000             -- the pace is back to full after this
+local cold_extra = 0.25             -- and this much slower at its beginning
+local recovery = 0.01               -- of the full speed, a second
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local wanted, own, ahead = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local fields = redis.call('HMGET', KEYS[1], 'next', 'delay', 'delay_at', 'speed', 'speed_at', 'warm_at')
+local next_start = tonumber(fields[1] or 0)
+local delay, delay_at = tonumber(fields[2] or 0), tonumber(fields[3] or 0)
+local speed, speed_at = tonumber(fields[4] or 1), tonumber(fields[5] or 0)
+local warm_at = tonumber(fields[6] or 0)
+
+-- Processes that are configured differently: the slowest wins.
+if own >= delay or now - delay_at > announcement_lives or delay_at > now then
+  delay, delay_at = own, now
+end
+
+local function store(...)
+  redis.call('HSET', KEYS[1], 'delay', string.format('%.0f', delay), 'delay_at', string.format('%.0f', delay_at), ...)
+  redis.call('EXPIRE', KEYS[1], 3600)
+end
+
+local brake = redis.call('PTTL', KEYS[2])
+if brake > 0 or wanted == 0 then
+  store()
+  return {now, math.max(brake, 0), delay}
+end
+
+-- A pace far ahead of the clock: the clock has jumped back (failover).
+if next_start > now + 5000000 + 100 * delay then next_start = now end
+if next_start < now - idle then warm_at = now end
+-- No burst: what was not used is gone.
+local start = math.max(next_start, now + ahead)
+
+if speed < 1 then speed = math.min(1, speed + recovery * math.max(now - speed_at, 0) / 1000000) end
+
+local reply = {now, 0, delay}
+for _ = 1, wanted do
+  reply[#reply + 1] = start
+  local step = delay
+  if start < warm_at + warm_up then
+    step = step * (1 + cold_extra * (1 - math.max(start - warm_at, 0) / warm_up))
+  end
+  start = start + math.ceil(step / speed)
+end
+
+store('next', string.format('%.0f', start), 'warm_at', string.format('%.0f', warm_at))
+return reply

@@ -1,0 +1,42 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// errorPause slows asynq's pollers down while Redis answers with errors: asynq
+// repeats a failed dequeue at once (processor.go: exec), thousands of times a
+// second while Redis is out of memory.
+type errorPause struct{}
+
+const pauseAfterError = 100 * time.Millisecond
+
+func (errorPause) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return next(ctx, network, address)
+	}
+}
+
+func (errorPause) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") && !redis.HasErrorPrefix(err, "NOT FOUND") {
+			pause := time.NewTimer(pauseAfterError)
+			defer pause.Stop()
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+		}
+		return err
+	}
+}
+
+func (errorPause) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

@@ -1,0 +1,71 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrUnfit means that the server answers, but must not be trusted with pushes.
+var ErrUnfit = errors.New("this redis cannot be used")
+
+// CheckServer reads from INFO whether the server keeps what it accepts: version
+// 6.2 or later (asynq archives with ZRANGE BYSCORE) and maxmemory-policy
+// noeviction. It returns ErrUnfit with the setting to change, or warnings. It
+// never asks CONFIG, which many hosted services forbid; what INFO does not
+// tell is a warning.
+func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []string, err error) {
+	text, err := client.Info(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read INFO of redis: %w", err)
+	}
+	return judge(parseInfo(text))
+}
+
+func judge(info map[string]string) (warnings []string, err error) {
+	switch version := info["redis_version"]; {
+	case version == "":
+		warnings = append(warnings, "INFO does not tell redis_version; pushq needs 6.2 or later")
+	case !atLeast62(version):
+		return nil, fmt.Errorf("%w: redis_version is %s, pushq needs 6.2 or later", ErrUnfit, version)
+	}
+	switch policy := info["maxmemory_policy"]; policy {
+	case "noeviction":
+	case "":
+		warnings = append(warnings, "INFO does not tell maxmemory_policy; it must be noeviction, or Redis may throw pushes away")
+	default:
+		return nil, fmt.Errorf("%w: maxmemory-policy is %s, so Redis may throw pushes away; set it to noeviction", ErrUnfit, policy)
+	}
+	if appendOnly, known := info["aof_enabled"]; known && appendOnly == "0" {
+		warnings = append(warnings, "appendonly is off: what Redis accepted since its last snapshot is lost when it stops; set appendonly yes")
+	}
+	return warnings, nil
+}
+
+func atLeast62(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	major, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return false
+	}
+	minor := 0
+	if len(parts) > 1 {
+		minor, _ = strconv.Atoi(parts[1])
+	}
+	return major > 6 || major == 6 && minor >= 2
+}
+
+// parseInfo reads INFO's lines of the form name:value.
+func parseInfo(text string) map[string]string {
+	info := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			info[name] = value
+		}
+	}
+	return info
+}
