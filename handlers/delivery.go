@@ -1,0 +1,139 @@
+// Package handlers is what a worker does with a push: the delivery pipeline,
+// the same for every provider, and the asynq servers that feed it.
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/oklog/ulid/v2"
+
+	"pushq/internal/limiter"
+	"pushq/tasks"
+)
+
+// A Provider sends the pushes of one channel.
+type Provider interface {
+	// Prepare finds what the request needs. It returns the request, ready to be
+	// made, or the outcome of a push for which none can be made.
+	//
+	// Once called, send ends by itself: nothing may cut a request off that is
+	// on the wire.
+	Prepare(push tasks.Push) (send func() Outcome, impossible *Outcome)
+}
+
+// Records is where attempts are kept (tasks.Records).
+type Records interface {
+	Begin(context.Context, tasks.Attempting) (tasks.Begun, error)
+	Finish(context.Context, tasks.Push, tasks.Attempt, tasks.State) error
+	Withdraw(ctx context.Context, push tasks.Push, token, reason string) error
+	End(context.Context, tasks.Push, tasks.State) error
+}
+
+// Slots are where the moments to send come from (limiter.Limiter).
+type Slots interface {
+	Wait(context.Context, limiter.Class) (limiter.Slot, error)
+	GiveBack(limiter.Slot)
+	Drop()
+	Throttled(ctx context.Context, pause time.Duration) error
+}
+
+// LastErrors tells how a task's last run ended (tasks.Reader).
+type LastErrors interface {
+	LastError(queue, id string) (string, error)
+}
+
+// Clock tells the time that all processes share (redisconn.Clock).
+type Clock interface {
+	Now() time.Time
+}
+
+// Policy says when the next attempt may be made (scheduler.FixedDelay).
+type Policy interface {
+	After(attempt int, finishedAt time.Time) time.Time
+}
+
+// Options of a Delivery.
+type Options struct {
+	Channel     tasks.Channel
+	MaxAttempts int
+	Policy      Policy
+	// Timeout is the longest that the provider's send takes.
+	Timeout time.Duration
+	// Zone is for windows of pushes that name none.
+	Zone *time.Location
+	Log  *slog.Logger
+}
+
+// Delivery takes pushes through the pipeline: window, provider's key, slot,
+// Begin, send, Finish, answer. It is safe for concurrent use.
+type Delivery struct {
+	Options
+	provider   Provider
+	records    Records
+	slots      Slots
+	lastErrors LastErrors
+	clock      Clock
+
+	runs    sync.WaitGroup
+	life    context.Context
+	abandon context.CancelFunc
+}
+
+// NewDelivery returns a pipeline. Close must be called after the asynq servers
+// that feed it have shut down.
+func NewDelivery(options Options, provider Provider, records Records, slots Slots, lastErrors LastErrors, clock Clock) *Delivery {
+	life, abandon := context.WithCancel(context.Background())
+	return &Delivery{
+		Options: options, provider: provider, records: records, slots: slots, lastErrors: lastErrors, clock: clock,
+		life: life, abandon: abandon,
+	}
+}
+
+// Close gives up recording outcomes that Redis has not taken so far, and
+// returns when all runs have ended.
+func (d *Delivery) Close() {
+	d.abandon()
+	d.runs.Wait()
+}
+
+// ProcessTask is asynq's handler.
+func (d *Delivery) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	d.runs.Add(1)
+	defer d.runs.Done()
+	id, _ := asynq.GetTaskID(ctx) // asynq sets both
+	queue, _ := asynq.GetQueueName(ctx)
+	run := &run{
+		Delivery: d,
+		push:     tasks.Push{ID: id},
+		queue:    queue,
+		token:    ulid.Make().String(),
+	}
+	return run.deliver(ctx, task.Payload())
+}
+
+// persist repeats a write until Redis takes it or the process gives up: a push
+// must not be sent again because of our own books.
+func (d *Delivery) persist(id string, write func(context.Context) error) error {
+	const first, longest = 50 * time.Millisecond, 2 * time.Second
+	for pause := first; ; pause = min(2*pause, longest) {
+		ctx, cancel := context.WithTimeout(d.life, 5*time.Second)
+		err := write(ctx)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if d.life.Err() != nil {
+			return fmt.Errorf("stopped before redis took it: %w", err)
+		}
+		d.Log.Warn("redis did not take an attempt's outcome, trying again", slog.String("id", id), slog.Any("error", err))
+		select {
+		case <-time.After(pause):
+		case <-d.life.Done():
+		}
+	}
+}

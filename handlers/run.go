@@ -1,0 +1,329 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"pushq/internal/limiter"
+	"pushq/scheduler"
+	"pushq/scheduler/quartz"
+	"pushq/tasks"
+)
+
+const (
+	// interruptedMargin is added to the provider's timeout: an attempt in
+	// process for longer belongs to a worker that has died.
+	interruptedMargin = 10 * time.Second
+	// busyDelay is how long a push waits whose attempt another run has in hand.
+	busyDelay = 15 * time.Second
+	// staleAttempt is how long after Begin a request may still be made.
+	staleAttempt = 5 * time.Second
+	// shortDelay is for deferrals whose cause may be over at any time.
+	shortDelay = time.Second
+)
+
+// A run is one call of the handler for one push.
+type run struct {
+	*Delivery
+	push  tasks.Push
+	queue string
+	token string
+
+	begun   tasks.Begun // set by begin; Attempt is -1 if Redis did not answer
+	slot    limiter.Slot
+	sending bool // the request may have been made
+}
+
+// deliver is the pipeline. Its answer is for asynq.
+func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			answer = r.impossible(ctx, Outcome{
+				Verdict: Permanent, ErrorType: tasks.ErrorOther,
+				ErrorMessage: fmt.Sprintf("panic: %v", cause), StackTrace: string(debug.Stack()),
+				MaybeDelivered: r.sending,
+			})
+		}
+	}()
+
+	push, err := tasks.DecodePush(r.push.ID, payload)
+	if err != nil {
+		return r.impossible(ctx, Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()})
+	}
+	r.push = push
+
+	if outcome, answer := r.checkWindow(r.clock.Now()); outcome != nil {
+		return r.impossible(ctx, *outcome)
+	} else if answer != nil {
+		return answer
+	}
+	send, impossible := r.provider.Prepare(push)
+	if impossible != nil {
+		return r.impossible(ctx, *impossible)
+	}
+	if proceed, answer := r.waitForTurn(ctx); !proceed {
+		return answer
+	}
+	started := time.Now()
+	r.sending = true
+	outcome := send()
+	return r.conclude(outcome, time.Since(started))
+}
+
+// checkWindow says whether the push may be sent at the given time. If not, it
+// returns the answer that defers the push, or the outcome if it can never be
+// sent.
+func (r *run) checkWindow(at time.Time) (*Outcome, error) {
+	if !r.push.Windowed() {
+		return nil, nil
+	}
+	if due := r.push.DueAt.Time(); at.Before(due) {
+		return nil, windowDeferral(due) // a host's clock is ahead of Redis'
+	}
+	if !r.push.Held {
+		return nil, nil // an instant fixes the first try only
+	}
+	window, err := r.window()
+	if err != nil {
+		return &Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()}, nil
+	}
+	if window.Admits(at) {
+		return nil, nil
+	}
+	opening, err := window.NextOpening(at)
+	if errors.Is(err, quartz.ErrNever) {
+		return &Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: "window closed, never opens again"}, nil
+	}
+	if err != nil {
+		return &Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()}, nil
+	}
+	return nil, windowDeferral(opening)
+}
+
+func windowDeferral(opening time.Time) error {
+	until := scheduler.CeilSecond(opening)
+	// Begins as tasks.WindowPrefix says, by which the state reads SCHEDULED.
+	return &deferral{reason: "window opens " + until.UTC().Format(time.RFC3339), until: until}
+}
+
+func (r *run) window() (*scheduler.Window, error) {
+	zone := r.Zone
+	if r.push.TimeZone != "" {
+		var err error
+		if zone, err = scheduler.TimeZone(r.push.TimeZone); err != nil {
+			return nil, err
+		}
+	}
+	return scheduler.ParseWindow(r.push.CronExpression, zone)
+}
+
+// waitForTurn gets a slot, begins the attempt and waits for the slot's time.
+// If the push cannot proceed, it returns the answer.
+func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
+	class := limiter.Immediate
+	if r.queue == r.Channel.WindowQueue() {
+		class = limiter.Windowed
+	}
+	var begunAt time.Time
+	for {
+		slot, err := r.slots.Wait(ctx, class)
+		if err != nil {
+			return false, r.withdraw(deferralFor(err))
+		}
+		// The window may have closed meanwhile.
+		if outcome, answer := r.checkWindow(slot.RedisAt); outcome != nil {
+			r.slots.GiveBack(slot)
+			return false, r.impossible(ctx, *outcome)
+		} else if answer != nil {
+			r.slots.GiveBack(slot)
+			return false, r.withdraw(answer)
+		}
+		if begunAt.IsZero() {
+			begunAt = time.Now()
+		}
+		if proceed, answer := r.begin(ctx); !proceed {
+			r.slots.GiveBack(slot)
+			return false, r.withdraw(answer)
+		}
+		time.Sleep(time.Until(slot.At))
+		if time.Since(begunAt) > staleAttempt {
+			return false, r.withdraw(&deferral{reason: "the worker was paused before it could send", until: time.Now()})
+		}
+		if slot.Late() {
+			r.slots.Drop()
+			class = limiter.Resumed
+			continue
+		}
+		r.slot = slot
+		return true, nil
+	}
+}
+
+// deferralFor turns the reason why there is no slot into the answer.
+func deferralFor(err error) error {
+	var braked *limiter.BrakedError
+	switch {
+	case errors.As(err, &braked):
+		return &deferral{reason: "brake: " + err.Error(), until: scheduler.CeilSecond(time.Now().Add(braked.Remaining))}
+	case errors.Is(err, limiter.ErrStopped):
+		return &deferral{reason: "shutdown", until: time.Now()}
+	default:
+		return &deferral{reason: err.Error(), until: time.Now().Add(shortDelay)}
+	}
+}
+
+// begin records the attempt. If the record does not allow it, begin returns the
+// answer. It may be called again by the same run.
+func (r *run) begin(ctx context.Context) (proceed bool, answer error) {
+	attempting := tasks.Attempting{
+		Push: r.push, Token: r.token, Interrupted: r.Timeout + interruptedMargin, MaxAttempts: r.MaxAttempts,
+	}
+	begun, err := r.records.Begin(ctx, attempting)
+	if err == nil && begun.Answer == tasks.AlreadyEnded && r.requeued() {
+		attempting.Again = true
+		begun, err = r.records.Begin(ctx, attempting)
+	}
+	if err != nil {
+		r.Log.Warn("no attempt without redis", slog.String("id", r.push.ID), slog.Any("error", err))
+		r.begun.Attempt = -1 // Redis may have recorded it all the same
+		return false, &deferral{reason: "redis cannot be reached", until: time.Now().Add(shortDelay)}
+	}
+	if begun.Interrupted > 0 {
+		r.logAttempt(begun.Interrupted, "interrupted", 0, Outcome{ErrorType: tasks.ErrorOther, MaybeDelivered: true})
+	}
+	switch begun.Answer {
+	case tasks.Go:
+		r.begun = begun
+		return true, nil
+	case tasks.AlreadySent:
+		return false, nil
+	case tasks.IsCancelled:
+		return false, &ended{"cancelled"}
+	case tasks.AlreadyEnded:
+		return false, &ended{endPrefix(begun.End) + "as the record says"}
+	case tasks.Spent:
+		if err := r.persist(r.push.ID, func(ctx context.Context) error {
+			return r.records.End(ctx, r.push, tasks.GivenUp)
+		}); err != nil {
+			return false, &deferral{reason: err.Error(), until: time.Now()}
+		}
+		return false, &ended{tasks.GivenUpPrefix + "no attempts are left"}
+	default:
+		return false, &deferral{reason: "another worker has an attempt in process", until: time.Now().Add(busyDelay)}
+	}
+}
+
+func endPrefix(end tasks.State) string {
+	if end == tasks.GivenUp {
+		return tasks.GivenUpPrefix
+	}
+	return tasks.FailedPrefix
+}
+
+// requeued reports whether an operator has run the push again after its end,
+// rather than a worker having died between the record's end and asynq's. In
+// the first case the task's last error is that end, or a deferral since.
+func (r *run) requeued() bool {
+	text, err := r.lastErrors.LastError(r.queue, r.push.ID)
+	if err != nil {
+		r.Log.Warn("cannot tell whether the push was requeued", slog.String("id", r.push.ID), slog.Any("error", err))
+		return false
+	}
+	for _, prefix := range []string{tasks.FailedPrefix, tasks.GivenUpPrefix, tasks.DeferredPrefix} {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// withdraw closes the attempt, if one was begun, as not sent, and passes the
+// answer on.
+func (r *run) withdraw(answer error) error {
+	if r.begun.Attempt == 0 {
+		return answer
+	}
+	_ = r.persist(r.push.ID, func(ctx context.Context) error {
+		return r.records.Withdraw(ctx, r.push, r.token, "not sent: "+answer.Error())
+	})
+	return answer
+}
+
+// impossible records an attempt for which no request can be made.
+func (r *run) impossible(ctx context.Context, outcome Outcome) error {
+	if r.begun.Attempt <= 0 {
+		if proceed, answer := r.begin(ctx); !proceed {
+			return r.withdraw(answer)
+		}
+	}
+	return r.conclude(outcome, 0)
+}
+
+// conclude records the outcome of the attempt and returns the answer.
+func (r *run) conclude(outcome Outcome, took time.Duration) error {
+	finishedAt := r.clock.Now()
+	if outcome.Throttled {
+		if err := r.slots.Throttled(r.life, outcome.RetryAfter); err != nil {
+			r.Log.Warn("the pace was not slowed down", slog.Any("error", err))
+		}
+	}
+	nextAttempt := r.Policy.After(r.begun.Attempt, finishedAt)
+	if asked := finishedAt.Add(outcome.RetryAfter); asked.After(nextAttempt) {
+		nextAttempt = asked
+	}
+	end, answer := decide(outcome, r.begun.Last, nextAttempt)
+	r.logAttempt(r.begun.Attempt, outcomeName(outcome, end), took, outcome)
+
+	millis := took.Milliseconds()
+	attempt := tasks.Attempt{
+		Token: r.token, Status: tasks.AttemptOK, Millis: &millis,
+		ErrorType: outcome.ErrorType, ErrorCode: outcome.ErrorCode,
+		ErrorMessage: cut(outcome.ErrorMessage, maxMessage), StackTrace: cut(outcome.StackTrace, maxStackTrace),
+		MaybeDelivered: outcome.MaybeDelivered,
+	}
+	if outcome.Verdict != Delivered {
+		attempt.Status = tasks.AttemptError
+	}
+	if !r.slot.RedisAt.IsZero() {
+		attempt.StartedAt = tasks.MillisOf(r.slot.RedisAt)
+	}
+	if err := r.persist(r.push.ID, func(ctx context.Context) error {
+		return r.records.Finish(ctx, r.push, attempt, end)
+	}); err != nil {
+		// The record still shows the attempt in process; it will be found
+		// interrupted.
+		return &deferral{reason: err.Error(), until: time.Now()}
+	}
+	return answer
+}
+
+func outcomeName(outcome Outcome, end tasks.State) string {
+	switch {
+	case outcome.Verdict == Delivered:
+		return "ok"
+	case end == tasks.Failed:
+		return "fail"
+	case end == tasks.GivenUp:
+		return "give_up"
+	default:
+		return "retry"
+	}
+}
+
+// logAttempt writes the one line that each attempt has in the log.
+func (r *run) logAttempt(attempt int, name string, took time.Duration, outcome Outcome) {
+	r.Log.Info("attempt",
+		slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name), slog.Int("attempt", attempt),
+		slog.String("outcome", name), slog.Int64("millis", took.Milliseconds()),
+		slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode),
+		slog.Bool("maybe_delivered", outcome.MaybeDelivered))
+}
+
+var _ asynq.Handler = (*Delivery)(nil)

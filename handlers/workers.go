@@ -1,0 +1,122 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"pushq/tasks"
+)
+
+const (
+	taskCheckInterval        = 10 * time.Millisecond
+	delayedTaskCheckInterval = 500 * time.Millisecond
+
+	// maxPollers bounds the asynq servers of one queue.
+	maxPollers = 8
+)
+
+// ServersOptions says how a channel's queues are served.
+type ServersOptions struct {
+	Channel tasks.Channel
+	// Concurrency is the number of pushes handled at once, of each queue.
+	Concurrency int
+	// Pollers is the number of asynq servers of each queue.
+	Pollers int
+	// RetryInterval is for errors that are not the pipeline's own.
+	RetryInterval time.Duration
+	// ShutdownTimeout must be longer than the longest send: asynq hands a
+	// running push to another worker after it.
+	ShutdownTimeout time.Duration
+	Log             *slog.Logger
+}
+
+// Servers are the asynq servers of a channel: those of each queue have their
+// own, because a priority inside one server reserves nothing for anybody.
+type Servers struct {
+	servers []*asynq.Server
+}
+
+// StartServers starts handing tasks to handler.
+func StartServers(client redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
+	mux := asynq.NewServeMux()
+	mux.Handle(options.Channel.TaskType(), handler)
+	s := &Servers{}
+	for _, queue := range options.Channel.Queues() {
+		for poller := range options.Pollers {
+			server := asynq.NewServerFromRedisClient(client, asynq.Config{
+				Queues:                   map[string]int{queue: 1},
+				Concurrency:              share(options.Concurrency, options.Pollers, poller),
+				TaskCheckInterval:        taskCheckInterval,
+				DelayedTaskCheckInterval: delayedTaskCheckInterval,
+				ShutdownTimeout:          options.ShutdownTimeout,
+				RetryDelayFunc: func(_ int, err error, _ *asynq.Task) time.Duration {
+					return retryDelay(err, options.RetryInterval)
+				},
+				IsFailure: isFailure,
+				Logger:    asynqLog{options.Log.With(slog.String("queue", queue))},
+				LogLevel:  asynq.WarnLevel,
+			})
+			if err := server.Start(mux); err != nil {
+				s.Shutdown()
+				return nil, fmt.Errorf("serve queue %s: %w", queue, err)
+			}
+			s.servers = append(s.servers, server)
+		}
+	}
+	return s, nil
+}
+
+// Stop ends the fetching of new tasks.
+func (s *Servers) Stop() { s.each((*asynq.Server).Stop) }
+
+// Shutdown returns when all handlers have ended, or ShutdownTimeout has passed
+// and their tasks have been put back.
+func (s *Servers) Shutdown() { s.each((*asynq.Server).Shutdown) }
+
+// each acts on all servers at once: each call waits.
+func (s *Servers) each(act func(*asynq.Server)) {
+	var all sync.WaitGroup
+	for _, server := range s.servers {
+		all.Go(func() { act(server) })
+	}
+	all.Wait()
+}
+
+// share divides the concurrency of a queue among its pollers.
+func share(concurrency, pollers, poller int) int {
+	part := concurrency / pollers
+	if poller < concurrency%pollers {
+		part++
+	}
+	return max(part, 1)
+}
+
+// AutoPollers is how many asynq servers a queue needs: one fetches about one
+// task per round trip to Redis.
+func AutoPollers(roundTrip, delay time.Duration) int {
+	needed := int(math.Ceil(1.5 * float64(roundTrip) / float64(delay)))
+	return min(max(needed, 1), maxPollers)
+}
+
+// asynqLog passes asynq's lines on. What asynq warns about is what the pipeline
+// asked for (archived tasks), or is repeated until it succeeds.
+type asynqLog struct {
+	log *slog.Logger
+}
+
+func (l asynqLog) line(level slog.Level, args []any) {
+	l.log.Log(context.Background(), level, "asynq", slog.String("text", fmt.Sprint(args...)))
+}
+
+func (l asynqLog) Debug(args ...any) { l.line(slog.LevelDebug, args) }
+func (l asynqLog) Info(args ...any)  { l.line(slog.LevelDebug, args) }
+func (l asynqLog) Warn(args ...any)  { l.line(slog.LevelDebug, args) }
+func (l asynqLog) Error(args ...any) { l.line(slog.LevelError, args) }
+func (l asynqLog) Fatal(args ...any) { l.line(slog.LevelError, args) }
