@@ -1,0 +1,65 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// callerKey is where the name of the caller's API key is kept in a request.
+const callerKey = "caller"
+
+// keyring holds the API keys by their hashes, so that comparing takes equally
+// long whatever is sent.
+type keyring []namedKey
+
+type namedKey struct {
+	name string
+	hash [sha256.Size]byte
+}
+
+func newKeyring(keys map[string]string) keyring {
+	var ring keyring
+	for name, key := range keys {
+		ring = append(ring, namedKey{name, sha256.Sum256([]byte(key))})
+	}
+	return ring
+}
+
+// find compares with every key, without an early exit.
+func (k keyring) find(key string) (name string, found bool) {
+	hash := sha256.Sum256([]byte(key))
+	for _, known := range k {
+		if subtle.ConstantTimeCompare(hash[:], known.hash[:]) == 1 {
+			name, found = known.name, true
+		}
+	}
+	return name, found
+}
+
+// authenticate asks for a key everywhere but at the two addresses that a load
+// balancer asks.
+func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if path := c.Request().URL.Path; len(s.keys) == 0 || path == livePath || path == readyPath {
+			return next(c)
+		}
+		scheme, key, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")
+		name, found := s.keys.find(key)
+		if !found || !strings.EqualFold(scheme, "Bearer") {
+			c.Response().Header().Set(echo.HeaderWWWAuthenticate, "Bearer")
+			return newProblem(http.StatusUnauthorized, "unauthorized", "Unauthorized", "Send a valid key as Authorization: Bearer.")
+		}
+		c.Set(callerKey, name)
+		return next(c)
+	}
+}
+
+// caller is the name of the request's API key, "" where none is asked for.
+func caller(c echo.Context) string {
+	name, _ := c.Get(callerKey).(string)
+	return name
+}

@@ -1,0 +1,117 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"pushq/tasks"
+)
+
+// problem is the body of every answer that is an error (RFC 9457). As an error
+// it is what a handler returns when it knows the answer itself.
+type problem struct {
+	Type   string       `json:"type"`
+	Title  string       `json:"title"`
+	Status int          `json:"status"`
+	Detail string       `json:"detail,omitempty"`
+	Errors []fieldError `json:"errors,omitempty"`
+
+	retryAfter int // seconds, 0 for none
+}
+
+// fieldError says what is wrong with one field, header or parameter.
+type fieldError struct {
+	Field  string `json:"field"`
+	Reason string `json:"reason"`
+}
+
+func (p *problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Title, p.Detail) }
+
+const (
+	problemMediaType  = "application/problem+json"
+	problemTypePrefix = "urn:pushq:problem:"
+)
+
+func newProblem(status int, name, title, detail string) *problem {
+	return &problem{Type: problemTypePrefix + name, Title: title, Status: status, Detail: detail}
+}
+
+// invalid is the answer to a request that can never be accepted.
+func invalid(detail string, errors ...fieldError) *problem {
+	p := newProblem(http.StatusBadRequest, "invalid-request", "The request is not valid", detail)
+	p.Errors = errors
+	return p
+}
+
+// problemFor turns any error into the answer. What is not known is a fault of
+// ours, of which the caller learns nothing but that.
+func problemFor(err error) *problem {
+	var known *problem
+	var routing *echo.HTTPError
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, tasks.ErrNotFound):
+		return newProblem(http.StatusNotFound, "not-found", "Not found", "There is no such push.")
+	case errors.Is(err, tasks.ErrCursor):
+		return invalid("", fieldError{"cursor", "is not one that a listing of this status has returned"})
+	case errors.Is(err, tasks.ErrContentDiffers):
+		return newProblem(http.StatusConflict, "idempotency-key-reused", "Conflict",
+			"This Idempotency-Key was used before with other content.")
+	case errors.Is(err, tasks.ErrNotStored):
+		p := newProblem(http.StatusServiceUnavailable, "unavailable", "Not accepted",
+			"The queue cannot take the push now. It was not accepted; try again later.")
+		p.retryAfter = 2
+		return p
+	case errors.Is(err, tasks.ErrOutcomeUnknown):
+		p := newProblem(http.StatusServiceUnavailable, "outcome-unknown", "Outcome unknown",
+			"The queue did not answer in time and may have taken the push. Repeating the request is safe with the same Idempotency-Key.")
+		p.retryAfter = 2
+		return p
+	case errors.Is(err, tasks.ErrUnreadable):
+		p := newProblem(http.StatusServiceUnavailable, "unavailable", "Unavailable", "The queue cannot be read now; try again later.")
+		p.retryAfter = 2
+		return p
+	case errors.As(err, &routing):
+		return routingProblem(routing.Code)
+	default:
+		return newProblem(http.StatusInternalServerError, "internal", "Internal error", "Something went wrong here; the log says what.")
+	}
+}
+
+func routingProblem(status int) *problem {
+	switch status {
+	case http.StatusNotFound:
+		return newProblem(status, "not-found", "Not found", "There is nothing at this address.")
+	case http.StatusMethodNotAllowed:
+		return newProblem(status, "method-not-allowed", "Method not allowed", "This address does not know the method.")
+	default:
+		return newProblem(status, "refused", http.StatusText(status), "")
+	}
+}
+
+// writeProblem is echo's HTTPErrorHandler: the one place where errors become
+// HTTP.
+func (s *Server) writeProblem(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	p := problemFor(err)
+	if p.Status >= http.StatusInternalServerError {
+		s.log.Error("request failed", slog.String("method", c.Request().Method), slog.String("route", c.Path()),
+			slog.Int("status", p.Status), slog.Any("error", err))
+	}
+	header := c.Response().Header()
+	if p.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(p.retryAfter))
+	}
+	header.Set(echo.HeaderContentType, problemMediaType)
+	if err := writeJSON(c, p.Status, p); err != nil {
+		s.log.Debug("answer not written", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,175 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
+
+	"pushq/tasks"
+)
+
+// The media types that the callers of the service send.
+var pushMediaTypes = []string{"application/json", "application/vnd.fourfinanceit.v1+json"}
+
+// requireJSON refuses every other media type. The only parameter that may come
+// with it is charset=utf-8.
+func requireJSON(header string) error {
+	mediaType, parameters, err := mime.ParseMediaType(header)
+	charset, hasCharset := parameters["charset"]
+	delete(parameters, "charset")
+	if err == nil && len(parameters) == 0 && (!hasCharset || strings.EqualFold(charset, "utf-8")) {
+		for _, accepted := range pushMediaTypes {
+			if mediaType == accepted {
+				return nil
+			}
+		}
+	}
+	return newProblem(http.StatusUnsupportedMediaType, "unsupported-media-type", "Unsupported media type",
+		"Send the push as Content-Type: application/json.")
+}
+
+// readBody reads a request's body up to the limit.
+func readBody(c echo.Context, limit int64) ([]byte, error) {
+	tooLarge := newProblem(http.StatusRequestEntityTooLarge, "too-large", "Too large",
+		fmt.Sprintf("The body is longer than %d bytes.", limit))
+	request := c.Request()
+	if request.ContentLength > limit {
+		return nil, tooLarge
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), request.Body, limit))
+	var exceeded *http.MaxBytesError
+	switch {
+	case errors.As(err, &exceeded):
+		return nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, newProblem(http.StatusRequestTimeout, "timeout", "Timeout", "The body did not arrive in time.")
+	case err != nil:
+		return nil, invalid("The body could not be read to its end.")
+	}
+	return body, nil
+}
+
+// pushFields are the fields of a push, as their names are written in JSON.
+func pushFields(push *tasks.Push) []pushField {
+	return []pushField{
+		{"platform", &push.Platform, true},
+		{"messagePrototypeKey", &push.MessagePrototypeKey, true},
+		{"pushKey", &push.PushKey, true},
+		{"message", &push.Message, true},
+		{"cronExpression", &push.CronExpression, false},
+		{"timeZone", &push.TimeZone, false},
+	}
+}
+
+type pushField struct {
+	name     string
+	value    *string
+	required bool
+}
+
+// decodePush reads one push and names everything that is wrong with it. It is
+// strict, because a mistyped cronExpression that is ignored sends a push at
+// once: names are exact, unknown and repeated names are errors, and so is
+// anything that is not valid JSON in UTF-8 (RFC 8259).
+func decodePush(body []byte) (tasks.Push, error) {
+	push := tasks.Push{}
+	values, problems, err := readObject(body)
+	if err != nil {
+		return push, err
+	}
+	for _, field := range pushFields(&push) {
+		value, given := values[field.name]
+		delete(values, field.name)
+		switch {
+		case given && value.Kind() == 'n' && !field.required:
+		case !given && !field.required:
+		case !given:
+			problems = append(problems, fieldError{field.name, "is missing"})
+		case value.Kind() != '"':
+			problems = append(problems, fieldError{field.name, "must be a text"})
+		default:
+			text, reason := readText(value)
+			if reason != "" {
+				problems = append(problems, fieldError{field.name, reason})
+			}
+			*field.value = text
+		}
+	}
+	for name := range values {
+		problems = append(problems, fieldError{name, "is not a field of a push"})
+	}
+	if push.Platform != "" && push.Platform != tasks.IOS && push.Platform != tasks.Android {
+		problems = append(problems, fieldError{"platform", "must be IOS or ANDROID"})
+	}
+	if len(problems) > 0 {
+		sortByField(problems)
+		return push, invalid("", problems...)
+	}
+	return push, nil
+}
+
+// readObject splits an object into its members.
+func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
+	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
+	values := make(map[string]jsontext.Value)
+	var problems []fieldError
+	start, err := decoder.ReadToken()
+	if err != nil {
+		return nil, nil, syntaxProblem(err)
+	}
+	if start.Kind() != '{' {
+		return nil, nil, invalid("The body must be one JSON object.")
+	}
+	for decoder.PeekKind() != '}' {
+		token, err := decoder.ReadToken()
+		if err != nil {
+			return nil, nil, syntaxProblem(err)
+		}
+		name := token.String()
+		value, err := decoder.ReadValue()
+		if err != nil {
+			return nil, nil, syntaxProblem(err)
+		}
+		if _, repeated := values[name]; repeated {
+			problems = append(problems, fieldError{name, "is there twice"})
+		}
+		values[name] = bytes.Clone(value)
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return nil, nil, syntaxProblem(err)
+	}
+	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, nil, invalid("There is something after the JSON object.")
+	}
+	return values, problems, nil
+}
+
+func syntaxProblem(err error) *problem {
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		return invalid(fmt.Sprintf("The body is not valid JSON in UTF-8: %v at byte %d.", syntactic.Err, syntactic.ByteOffset))
+	}
+	return invalid("The body is not valid JSON in UTF-8: it ends too early.")
+}
+
+func readText(value jsontext.Value) (text, reason string) {
+	unquoted, err := jsontext.AppendUnquote(nil, value)
+	switch {
+	case err != nil:
+		return "", "is not valid text"
+	case len(unquoted) == 0:
+		return "", "must not be empty"
+	case bytes.ContainsRune(unquoted, 0):
+		return "", "must not contain U+0000, which no device shows and some stores refuse"
+	default:
+		return string(unquoted), ""
+	}
+}

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"pushq/tasks"
+)
+
+const defaultPage = 50
+
+type listView struct {
+	Items []pushView `json:"items"`
+	Next  string     `json:"next,omitempty"`
+}
+
+func (s *Server) listPushes(c echo.Context) error {
+	state, limit, cursor, err := listParameters(c)
+	if err != nil {
+		return err
+	}
+	page, err := s.Reader.List(c.Request().Context(), state, limit, cursor)
+	if err != nil {
+		return err
+	}
+	shown := listView{Items: make([]pushView, len(page.Reports)), Next: page.Next}
+	for place, report := range page.Reports {
+		shown.Items[place] = view(report)
+	}
+	return writeJSON(c, http.StatusOK, shown)
+}
+
+// listParameters reads the query; every mistake in it is named.
+func listParameters(c echo.Context) (state tasks.State, limit int, cursor string, err error) {
+	var problems []fieldError
+	limit = defaultPage
+	for name, values := range c.QueryParams() {
+		value := values[0]
+		switch {
+		case len(values) > 1:
+			problems = append(problems, fieldError{name, "is there twice"})
+		case name == "status":
+			state = tasks.State(value)
+		case name == "cursor":
+			cursor = value
+		case name == "limit":
+			number, err := strconv.Atoi(value)
+			if err != nil || number < 1 || number > tasks.MaxPage {
+				problems = append(problems, fieldError{name, fmt.Sprintf("must be a number from 1 to %d", tasks.MaxPage)})
+			}
+			limit = number
+		default:
+			problems = append(problems, fieldError{name, "is not a parameter of this listing"})
+		}
+	}
+	if !slices.Contains(tasks.States(), state) {
+		problems = append(problems, fieldError{"status", fmt.Sprintf("must be one of %v", tasks.States())})
+	}
+	if len(problems) > 0 {
+		sortByField(problems)
+		return "", 0, "", invalid("", problems...)
+	}
+	return state, limit, cursor, nil
+}

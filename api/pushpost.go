@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"pushq/scheduler"
+	"pushq/scheduler/quartz"
+	"pushq/tasks"
+)
+
+const (
+	idempotencyKeyHeader = "Idempotency-Key"
+	replayedHeader       = "Idempotent-Replayed"
+	maxIdempotencyKey    = 255
+
+	// acceptTimeout is how long a caller waits for Redis.
+	acceptTimeout = 2500 * time.Millisecond
+)
+
+// acceptPush answers 202 only after Redis has the push.
+func (s *Server) acceptPush(c echo.Context) error {
+	request := c.Request()
+	if err := requireJSON(request.Header.Get(echo.HeaderContentType)); err != nil {
+		return err
+	}
+	key, keyed, err := idempotencyKey(request.Header)
+	if err != nil {
+		return err
+	}
+	body, err := readBody(c, s.MaxBodyBytes)
+	if err != nil {
+		return err
+	}
+	push, err := decodePush(body)
+	if err != nil {
+		return err
+	}
+	if err := s.plan(&push, s.Clock.Now()); err != nil {
+		return err
+	}
+	push.ID = tasks.NewID()
+	if keyed {
+		push.ID = tasks.KeyedID(caller(c), key)
+	}
+
+	ctx, cancel := context.WithTimeout(request.Context(), acceptTimeout)
+	defer cancel()
+	replayed, err := s.Intake.Accept(ctx, push, keyed)
+	if err != nil {
+		return err
+	}
+	if replayed {
+		c.Response().Header().Set(replayedHeader, "true")
+	} else {
+		s.received(push)
+	}
+	c.Response().Header().Set(echo.HeaderLocation, "/push/"+push.ID)
+	return c.NoContent(http.StatusAccepted)
+}
+
+// plan works out when the push is due.
+func (s *Server) plan(push *tasks.Push, now time.Time) error {
+	push.CreatedAt = tasks.MillisOf(now)
+	if !push.Windowed() {
+		if push.TimeZone != "" {
+			return invalid("", fieldError{"timeZone", "has no meaning without cronExpression"})
+		}
+		return nil
+	}
+	zone := s.Zone
+	if push.TimeZone != "" {
+		var err error
+		if zone, err = scheduler.TimeZone(push.TimeZone); err != nil {
+			return invalid("", fieldError{"timeZone", err.Error()})
+		}
+	}
+	window, err := scheduler.ParseWindow(push.CronExpression, zone)
+	if err != nil {
+		return invalid("", fieldError{"cronExpression", err.Error()})
+	}
+	due, held, err := window.Due(now)
+	if errors.Is(err, quartz.ErrNever) {
+		return invalid("", fieldError{"cronExpression", "never fires again"})
+	}
+	if err != nil {
+		return invalid("", fieldError{"cronExpression", err.Error()})
+	}
+	if due.Sub(now) > s.MaxSchedule {
+		return invalid("", fieldError{"cronExpression", fmt.Sprintf("next fires at %s, which is later than push.maxScheduleDays allows (%d days)",
+			due.UTC().Format(time.RFC3339), int(s.MaxSchedule/(24*time.Hour)))})
+	}
+	push.DueAt, push.Held = tasks.MillisOf(due), held
+	return nil
+}
+
+// idempotencyKey reads the header of that name, which may be absent.
+func idempotencyKey(header http.Header) (key string, keyed bool, err error) {
+	values := header.Values(idempotencyKeyHeader)
+	if len(values) == 0 {
+		return "", false, nil
+	}
+	key = values[0]
+	invisible := func(r rune) bool { return r < '!' || r > '~' }
+	if len(values) > 1 || key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, invisible) {
+		return "", false, invalid("", fieldError{idempotencyKeyHeader,
+			fmt.Sprintf("must be there once, with 1 to %d visible ASCII characters", maxIdempotencyKey)})
+	}
+	return key, true, nil
+}
+
+func sortByField(problems []fieldError) {
+	slices.SortStableFunc(problems, func(a, b fieldError) int { return strings.Compare(a.Field, b.Field) })
+}

@@ -1,0 +1,147 @@
+// Package api is HTTP in: pushes accepted and looked up, health, and problems
+// in one form (RFC 9457) for everything that goes wrong.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"pushq/tasks"
+)
+
+// Intake stores accepted pushes (tasks.Intake).
+type Intake interface {
+	Accept(ctx context.Context, push tasks.Push, keyed bool) (replayed bool, err error)
+}
+
+// Reader tells what became of pushes (tasks.Reader).
+type Reader interface {
+	Get(ctx context.Context, id string) (tasks.Report, error)
+	List(ctx context.Context, state tasks.State, limit int, cursor string) (tasks.Page, error)
+}
+
+// Clock tells the time that all processes share (redisconn.Clock).
+type Clock interface {
+	Now() time.Time
+}
+
+// Options of a Server.
+type Options struct {
+	// Intake and Reader are nil in a process that only works: it serves health
+	// alone.
+	Intake Intake
+	Reader Reader
+	Clock  Clock
+	// Checks are what health looks at.
+	Checks []Check
+
+	// APIKeys maps names to keys; empty means that no key is asked for.
+	APIKeys map[string]string
+	// MaxBodyBytes bounds the body of one push.
+	MaxBodyBytes int64
+	// Zone is for windows of pushes that name none.
+	Zone *time.Location
+	// MaxSchedule is how far ahead a push may be due.
+	MaxSchedule time.Duration
+	// Mapped reports whether a push key is configured for a prototype.
+	Mapped func(prototype, platform string) bool
+
+	Log *slog.Logger
+}
+
+const (
+	// A client that is slow or sends without end is cut off.
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 16 << 10
+
+	stopTimeout = 10 * time.Second
+)
+
+// Server serves the API. It is safe for concurrent use.
+type Server struct {
+	Options
+	log    *slog.Logger
+	http   *http.Server
+	keys   keyring
+	health *health
+}
+
+// New prepares a server.
+func New(options Options) *Server {
+	s := &Server{
+		Options: options,
+		log:     options.Log,
+		keys:    newKeyring(options.APIKeys),
+		health:  newHealth(options.Checks),
+	}
+	s.http = &http.Server{
+		Handler:           s.routes(),
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(options.Log.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// routes names every resource once.
+func (s *Server) routes() http.Handler {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = s.writeProblem
+	e.Use(s.recoverPanics, s.authenticate)
+
+	e.GET(livePath, s.live)
+	e.GET(readyPath, s.ready)
+	e.GET("/health", s.healthReport)
+	if s.Intake != nil {
+		e.POST("/push", s.acceptPush)
+		e.GET("/push", s.listPushes)
+		e.GET("/push/:id", s.getPush)
+	}
+	return e
+}
+
+// Serve answers requests until Stop. It returns nil after Stop.
+func (s *Server) Serve(listener net.Listener) error {
+	if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve http: %w", err)
+	}
+	return nil
+}
+
+// Stop says "not ready", takes no new requests and returns when those under way
+// have been answered, or after ten seconds.
+func (s *Server) Stop() error {
+	s.health.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("stop http: %w", err), s.http.Close())
+	}
+	return nil
+}
+
+// recoverPanics turns a panic into a problem, so that it ends one request only.
+func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("panic: %v", cause)
+			}
+		}()
+		return next(c)
+	}
+}
