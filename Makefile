@@ -1,0 +1,22 @@
+# Every target says what it does; `make help` lists them.
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help test lint docs build
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+test: ## install redis-server if it is missing, then run all tests
+	@./scripts/ensure-redis
+	go test -race -timeout 15m ./...
+
+lint: ## formatting, vet and staticcheck
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+docs: ## write docs/configuration.md from the configuration's own description
+	go run ./cmd/pushq config doc > docs/configuration.md
+
+build: ## build the binary into bin/pushq
+	CGO_ENABLED=0 go build -trimpath -o bin/pushq ./cmd/pushq

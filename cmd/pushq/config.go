@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"pushq/config"
+)
+
+func newConfigCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "config",
+		Short: "Check, show and document the configuration",
+		Args:  cobra.NoArgs,
+	}
+	check := &cobra.Command{
+		Use:   "check",
+		Short: "Say whether pushq would start with this configuration",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			loaded, err := loadSettings(command, true)
+			if err != nil {
+				return err
+			}
+			for _, warning := range loaded.Warnings {
+				fmt.Fprintln(command.OutOrStdout(), "warning:", warning)
+			}
+			fmt.Fprintln(command.OutOrStdout(), "the configuration is valid")
+			return nil
+		},
+	}
+	show := &cobra.Command{
+		Use:   "show",
+		Short: "Print every setting, its value and where that came from; secrets are masked",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			loaded, err := loadSettings(command, false)
+			if err != nil {
+				return err
+			}
+			return loaded.WriteShow(command.OutOrStdout())
+		},
+	}
+	doc := &cobra.Command{
+		Use:   "doc",
+		Short: "Print the documentation of every setting as Markdown",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return config.WriteDoc(command.OutOrStdout())
+		},
+	}
+	addSettingFlags(check)
+	addSettingFlags(show)
+	command.AddCommand(check, show, doc)
+	return command
+}

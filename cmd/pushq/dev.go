@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pushq/config"
+	"pushq/internal/redisconn"
+	"pushq/internal/swrvesim"
+	"pushq/tasks"
+)
+
+// devPrototypes are the message prototypes that dev knows without any
+// configuration.
+var devPrototypes = []string{"Hello", "Good bye"}
+
+const devLatency = 50 * time.Millisecond
+
+func newDevCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "dev",
+		Short: "Try pushq with nothing else: embedded Redis, simulated Swrve, API and workers in one process",
+		Args:  cobra.NoArgs,
+		RunE:  runDev,
+	}
+	addSettingFlags(command)
+	addListenFlag(command)
+	return command
+}
+
+func runDev(command *cobra.Command, _ []string) error {
+	log, err := newLog(command)
+	if err != nil {
+		return err
+	}
+	loaded, err := loadSettings(command, false)
+	if err != nil {
+		return err
+	}
+	logWarnings(log, loaded)
+
+	embedded, err := redisconn.StartEmbedded()
+	if err != nil {
+		return err
+	}
+	defer embedded.Close()
+	simulator := swrvesim.New(swrvesim.Config{Latency: swrvesim.FixedLatency(devLatency)})
+	simulatorURL, err := simulator.Start("127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = simulator.Close() }()
+
+	settings := loaded.Config
+	settings.Swrve.URL = simulatorURL + "/push"
+	settings.Swrve.MessagePrototypePushKeys = withDevPrototypes(settings.Swrve.MessagePrototypePushKeys)
+	service := service{
+		settings:  settings,
+		roles:     roles{api: true, worker: true},
+		redisURL:  embedded.URL(),
+		hostClock: time.Now,
+		log:       log,
+		listening: func(address string) {
+			printDevHelp(command.OutOrStdout(), address, simulatorURL, len(settings.HTTP.APIKeys) > 0)
+		},
+	}
+	return service.run(command.Context())
+}
+
+// withDevPrototypes adds dev's prototypes to those that are configured.
+func withDevPrototypes(configured map[string]map[string]config.Secret) map[string]map[string]config.Secret {
+	result := make(map[string]map[string]config.Secret)
+	for _, prototype := range devPrototypes {
+		result[prototype] = map[string]config.Secret{
+			tasks.IOS:     config.Secret("dev-" + prototype + "-ios"),
+			tasks.Android: config.Secret("dev-" + prototype + "-android"),
+		}
+	}
+	for prototype, keys := range configured {
+		result[prototype] = keys
+	}
+	return result
+}
+
+func printDevHelp(out io.Writer, address, simulatorURL string, keys bool) {
+	authorization := ""
+	if keys {
+		authorization = " -H 'Authorization: Bearer KEY'"
+	}
+	fmt.Fprintf(out, `pushq dev: redis.url and swrve.url are ignored, and nothing survives a restart.
+
+Send a push:
+  curl -i%s http://%s/push -H 'Content-Type: application/json' -d '{"platform":"IOS","messagePrototypeKey":"Hello","pushKey":"463B3209-6E33-4E88-AF52-CDA87C0550EC","message":"Hello client!"}'
+See what became of it (the path is in the answer's Location):
+  curl%s http://%s/push/ID
+What the simulated Swrve received:
+  curl %s/ledger
+
+`, authorization, address, authorization, address, simulatorURL)
+}
+
+// hostOf is the host and port of a URL.
+func hostOf(text string) string {
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	return parsed.Host
+}

@@ -1,0 +1,57 @@
+// Command pushq is the whole product in one binary.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go stopOnSignals(stop)
+	if err := newRootCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "pushq:", err)
+		os.Exit(1) //nolint:gocritic // stop only ends what the exit ends too
+	}
+}
+
+// stopOnSignals asks for a graceful stop at the first SIGTERM or SIGINT, and
+// ends the process at the second.
+func stopOnSignals(stop context.CancelFunc) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	<-signals
+	stop()
+	<-signals
+	fmt.Fprintln(os.Stderr, "pushq: second signal, ending at once: pushes being sent will be found interrupted")
+	os.Exit(130)
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "pushq",
+		Short:         "A Redis-native queue that delivers push notifications at exactly the provider's pace",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+	}
+	root.PersistentFlags().String("log-level", "info", "least level of the log: debug, info, warn or error")
+	root.AddCommand(
+		newDevCommand(),
+		newServeCommand(),
+		newAPICommand(),
+		newWorkerCommand(),
+		newSimCommand(),
+		newPushCommand(),
+		newWindowCommand(),
+		newConfigCommand(),
+		newVersionCommand(),
+	)
+	return root
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"pushq/tasks"
+)
+
+func newPushListCommand() *cobra.Command {
+	var status string
+	var limit int
+	var asJSON bool
+	command := &cobra.Command{
+		Use:     "list --status STATUS",
+		Short:   "List pushes in a state",
+		Example: `  pushq push list --status RETRY --limit 20`,
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return fmt.Errorf("--limit %d: must be at least 1", limit)
+			}
+			items, err := listPushes(command, status, limit)
+			if err != nil {
+				return err
+			}
+			return printPushes(command.OutOrStdout(), items, asJSON)
+		},
+	}
+	command.Flags().StringVar(&status, "status", "", fmt.Sprintf("one of %v", tasks.States()))
+	command.Flags().IntVar(&limit, "limit", 50, "how many at most")
+	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	_ = command.MarkFlagRequired("status")
+	return command
+}
+
+// listPushes follows the pages up to limit.
+func listPushes(command *cobra.Command, status string, limit int) ([]json.RawMessage, error) {
+	client := newPushClient(command)
+	var items []json.RawMessage
+	for cursor := ""; ; {
+		query := url.Values{"status": {status}, "limit": {strconv.Itoa(min(limit-len(items), tasks.MaxPage))}}
+		if cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		_, answer, err := client.call(command.Context(), http.MethodGet, "/push?"+query.Encode(), nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Items []json.RawMessage `json:"items"`
+			Next  string            `json:"next"`
+		}
+		if err := json.Unmarshal(answer, &page); err != nil {
+			return nil, fmt.Errorf("read the answer: %w", err)
+		}
+		items = append(items, page.Items...)
+		if cursor = page.Next; cursor == "" || len(items) >= limit {
+			return items, nil
+		}
+	}
+}
+
+func printPushes(out io.Writer, items []json.RawMessage, asJSON bool) error {
+	if asJSON {
+		for _, item := range items {
+			if _, err := fmt.Fprintf(out, "%s\n", item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ID\tSTATUS\tPROTOTYPE\tPLATFORM\tCREATED\tNEXT ATTEMPT\tATTEMPTS\tLAST ERROR")
+	for _, item := range items {
+		var push struct {
+			ID                  string  `json:"id"`
+			Status              string  `json:"status"`
+			Platform            string  `json:"platform"`
+			MessagePrototypeKey string  `json:"messagePrototypeKey"`
+			CreatedAt           *string `json:"createdAt"`
+			NextAttemptAt       *string `json:"nextAttemptAt"`
+			Attempts            []struct {
+				ErrorType *string `json:"errorType"`
+				ErrorCode *int    `json:"errorCode"`
+			} `json:"attempts"`
+		}
+		if err := json.Unmarshal(item, &push); err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+		lastError := ""
+		if count := len(push.Attempts); count > 0 {
+			last := push.Attempts[count-1]
+			lastError = orDash(last.ErrorType)
+			if last.ErrorCode != nil {
+				lastError += fmt.Sprintf(" %d", *last.ErrorCode)
+			}
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", push.ID, push.Status, push.MessagePrototypeKey, push.Platform,
+			orDash(push.CreatedAt), orDash(push.NextAttemptAt), len(push.Attempts), lastError)
+	}
+	return table.Flush()
+}
+
+func orDash(text *string) string {
+	if text == nil {
+		return "-"
+	}
+	return *text
+}

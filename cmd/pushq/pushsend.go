@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newPushSendCommand() *cobra.Command {
+	var push struct {
+		Platform            string `json:"platform"`
+		MessagePrototypeKey string `json:"messagePrototypeKey"`
+		PushKey             string `json:"pushKey"`
+		Message             string `json:"message"`
+		CronExpression      string `json:"cronExpression,omitempty"`
+		TimeZone            string `json:"timeZone,omitempty"`
+	}
+	var idempotencyKey string
+	command := &cobra.Command{
+		Use:     "send",
+		Short:   "Post a push and print its id",
+		Example: `  pushq push send --platform IOS --prototype Hello --push-key 463B3209-6E33-4E88-AF52-CDA87C0550EC --message 'Hello client!'`,
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			body, err := json.Marshal(push)
+			if err != nil {
+				return fmt.Errorf("encode the push: %w", err)
+			}
+			header := http.Header{"Content-Type": {"application/json"}}
+			if idempotencyKey != "" {
+				header.Set("Idempotency-Key", idempotencyKey)
+			}
+			answer, _, err := newPushClient(command).call(command.Context(), http.MethodPost, "/push", header, body)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(command.OutOrStdout(), strings.TrimPrefix(answer.Get("Location"), "/push/"))
+			return nil
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&push.Platform, "platform", "", "IOS or ANDROID")
+	flags.StringVar(&push.MessagePrototypeKey, "prototype", "", "message prototype (messagePrototypeKey)")
+	flags.StringVar(&push.PushKey, "push-key", "", "the user at the provider (pushKey)")
+	flags.StringVar(&push.Message, "message", "", "text of the push")
+	flags.StringVar(&push.CronExpression, "cron", "", "when it may be sent (cronExpression); see pushq window")
+	flags.StringVar(&push.TimeZone, "time-zone", "", "IANA time zone of --cron")
+	flags.StringVar(&idempotencyKey, "idempotency-key", "", "makes repeating the command safe")
+	for _, name := range []string{"platform", "prototype", "push-key", "message"} {
+		_ = command.MarkFlagRequired(name)
+	}
+	return command
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newServeCommand() *cobra.Command {
+	return serviceCommand("serve", "Accept pushes and deliver them: the API and the workers in one process", roles{api: true, worker: true})
+}
+
+func newAPICommand() *cobra.Command {
+	return serviceCommand("api", "Accept pushes only", roles{api: true})
+}
+
+func newWorkerCommand() *cobra.Command {
+	return serviceCommand("worker", "Deliver pushes only; health is served on http.listen", roles{worker: true})
+}
+
+func serviceCommand(use, short string, roles roles) *cobra.Command {
+	var clockShift time.Duration
+	command := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			log, err := newLog(command)
+			if err != nil {
+				return err
+			}
+			loaded, err := loadSettings(command, true)
+			if err != nil {
+				return err
+			}
+			logWarnings(log, loaded)
+			service := service{
+				settings:    loaded.Config,
+				roles:       roles,
+				redisURL:    loaded.Config.Redis.URL.Reveal(),
+				checkServer: true,
+				hostClock:   func() time.Time { return time.Now().Add(clockShift) },
+				log:         log,
+			}
+			return service.run(command.Context())
+		},
+	}
+	addSettingFlags(command)
+	addListenFlag(command)
+	command.Flags().DurationVar(&clockShift, "test-clock-shift", 0, "for tests: how far this host's clock seems to be off")
+	_ = command.Flags().MarkHidden("test-clock-shift")
+	return command
+}

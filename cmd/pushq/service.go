@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"pushq/api"
+	"pushq/config"
+	"pushq/internal/redisconn"
+	"pushq/scheduler"
+	"pushq/tasks"
+)
+
+// roles are what a process does.
+type roles struct {
+	api, worker bool
+}
+
+// A service is one process that accepts pushes, delivers them, or both.
+type service struct {
+	settings    config.Config
+	roles       roles
+	redisURL    string
+	checkServer bool // refuse a Redis that may lose pushes
+	hostClock   func() time.Time
+	log         *slog.Logger
+	// listening is called with the address once it is known, if not nil.
+	listening func(address string)
+
+	clients *redisconn.Clients
+	clock   *redisconn.Clock
+	records *tasks.Records
+	reader  *tasks.Reader
+	fit     atomic.Bool // Redis has been checked
+	workers atomic.Bool // are running
+}
+
+const (
+	connectInterval = 500 * time.Millisecond
+	connectTimeout  = 2 * time.Second
+)
+
+// run returns when ctx ends and everything has stopped, or when the service
+// cannot work.
+func (s *service) run(ctx context.Context) error {
+	zone, err := scheduler.TimeZone(s.settings.Push.TimeZone)
+	if err != nil {
+		return fmt.Errorf("push.timeZone: %w", err)
+	}
+	concurrency := 0
+	if s.roles.worker {
+		concurrency = len(tasks.Swrve.Queues()) * s.settings.Swrve.EffectiveConcurrency()
+	}
+	if s.clients, err = redisconn.Open(s.redisURL, concurrency); err != nil {
+		return err
+	}
+	defer s.close()
+	retention := tasks.Retention(s.settings.Push.Retention)
+	s.clock = redisconn.NewClock(s.clients.Read, s.hostClock)
+	s.records = tasks.NewRecords(s.clients.Control, tasks.Swrve, retention)
+	s.reader = tasks.NewReader(s.clients.Read, tasks.Swrve, tasks.NewRecords(s.clients.Read, tasks.Swrve, retention))
+
+	listener, err := listen(s.settings.HTTP.Listen)
+	if err != nil {
+		return err
+	}
+	intake := tasks.NewIntake(s.clients.Intake, tasks.Swrve, retention)
+	defer intake.Wait()
+	server := s.newServer(intake, zone)
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		if err := server.Serve(listener); err != nil {
+			cancel(err)
+		}
+	})
+	parts.Go(func() {
+		if err := s.work(ctx, zone); err != nil {
+			cancel(err)
+		}
+	})
+	s.log.Info("http listening", slog.String("address", listener.Addr().String()))
+	if s.listening != nil {
+		s.listening(listener.Addr().String())
+	}
+
+	<-ctx.Done()
+	s.log.Info("stopping: pushes being sent are finished, waiting ones go back to the queue")
+	stopErr := server.Stop()
+	parts.Wait()
+	s.log.Info("stopped")
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return stopErr
+}
+
+func (s *service) close() {
+	if err := s.clients.Close(); err != nil {
+		s.log.Debug("closing the connections to redis", slog.Any("error", err))
+	}
+}
+
+// listen explains what to do when the address is taken.
+func listen(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("address %s is in use: choose another one with --listen, such as --listen 127.0.0.1:8081", address)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return listener, nil
+}
+
+func (s *service) newServer(intake *tasks.Intake, zone *time.Location) *api.Server {
+	options := api.Options{
+		Clock:        s.clock,
+		Checks:       s.checks(),
+		APIKeys:      make(map[string]string, len(s.settings.HTTP.APIKeys)),
+		MaxBodyBytes: s.settings.HTTP.MaxBodyBytes,
+		Zone:         zone,
+		MaxSchedule:  time.Duration(s.settings.Push.MaxScheduleDays) * 24 * time.Hour,
+		Mapped: func(prototype, platform string) bool {
+			return s.settings.Swrve.MessagePrototypePushKeys[prototype][platform] != ""
+		},
+		Log: s.log,
+	}
+	for name, key := range s.settings.HTTP.APIKeys {
+		options.APIKeys[name] = key.Reveal()
+	}
+	if s.roles.api {
+		options.Intake = &checkedIntake{Intake: intake, service: s}
+		options.Reader = s.reader
+	}
+	return api.New(options)
+}
+
+func (s *service) checks() []api.Check {
+	checks := []api.Check{
+		{Name: "redis", Run: func(ctx context.Context) error {
+			if err := s.clients.Read.Ping(ctx).Err(); err != nil {
+				return errors.New("redis does not answer")
+			}
+			if !s.fit.Load() {
+				return errors.New("redis has not been checked yet")
+			}
+			return nil
+		}},
+		{Name: "clock", Run: func(context.Context) error {
+			if s.clock.Skewed() {
+				return fmt.Errorf("this host's clock is %s off redis' clock", s.clock.Offset().Round(time.Millisecond))
+			}
+			return nil
+		}},
+	}
+	if s.roles.worker {
+		checks = append(checks, api.Check{Name: "workers", Run: func(context.Context) error {
+			if !s.workers.Load() {
+				return errors.New("the workers are not running")
+			}
+			return nil
+		}})
+	}
+	return checks
+}
+
+// checkedIntake takes nothing before Redis has been checked.
+type checkedIntake struct {
+	*tasks.Intake
+	service *service
+}
+
+func (i *checkedIntake) Accept(ctx context.Context, push tasks.Push, keyed bool) (bool, error) {
+	if !i.service.fit.Load() {
+		return false, tasks.ErrNotStored
+	}
+	return i.Intake.Accept(ctx, push, keyed)
+}
+
+// work waits for Redis, then follows its clock and runs the workers, until ctx
+// ends.
+func (s *service) work(ctx context.Context, zone *time.Location) error {
+	if err := s.connect(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	s.fit.Store(true)
+	s.log.Info("ready", slog.Duration("round_trip", s.clock.RoundTrip()), slog.Duration("clock_offset", s.clock.Offset()))
+
+	var following sync.WaitGroup
+	defer following.Wait()
+	measured := make(chan struct{}, 1)
+	following.Go(func() {
+		s.clock.Run(ctx, func(err error) {
+			if err != nil {
+				s.log.Warn("cannot compare the clocks", slog.Any("error", err))
+			}
+			select {
+			case measured <- struct{}{}:
+			default:
+			}
+		})
+	})
+	if !s.roles.worker {
+		<-ctx.Done()
+		return nil
+	}
+	return s.runWorkers(ctx, measured, zone)
+}
+
+// connect repeats until Redis has been reached, checked and told of our queues.
+func (s *service) connect(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		err := s.connectOnce(ctx)
+		if err == nil || errors.Is(err, redisconn.ErrUnfit) {
+			return err
+		}
+		if tries%20 == 0 {
+			s.log.Warn("waiting for redis", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(connectInterval):
+		}
+	}
+}
+
+func (s *service) connectOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if s.checkServer {
+		warnings, err := redisconn.CheckServer(ctx, s.clients.Read)
+		if err != nil {
+			return err
+		}
+		for _, warning := range warnings {
+			s.log.Warn("redis", slog.String("text", warning))
+		}
+	}
+	if err := s.clock.Measure(ctx); err != nil {
+		return err
+	}
+	return tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"pushq/config"
+	"pushq/handlers"
+	"pushq/handlers/swrve"
+	"pushq/internal/limiter"
+	"pushq/scheduler"
+	"pushq/tasks"
+)
+
+// recordingTime is what a handler may need after its send to record the outcome.
+const recordingTime = 5 * time.Second
+
+// runWorkers keeps the workers running until ctx ends, except while this host's
+// clock cannot be trusted: asynq's leases and schedules use it.
+func (s *service) runWorkers(ctx context.Context, measured <-chan struct{}, zone *time.Location) error {
+	for ctx.Err() == nil {
+		if s.clock.Skewed() {
+			now := s.hostClock()
+			s.log.Error("this host's clock is off, taking no pushes until it is right",
+				slog.Time("host", now), slog.Time("redis", now.Add(s.clock.Offset())))
+			select {
+			case <-measured:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		running, err := s.startWorkers(zone)
+		if err != nil {
+			return err
+		}
+		s.workers.Store(true)
+		for ctx.Err() == nil && !s.clock.Skewed() {
+			select {
+			case <-measured:
+			case <-ctx.Done():
+			}
+		}
+		s.workers.Store(false)
+		running.stop()
+	}
+	return nil
+}
+
+// A workforce is everything that delivers pushes in this process.
+type workforce struct {
+	provider *swrve.Client
+	limiter  *limiter.Limiter
+	delivery *handlers.Delivery
+	servers  *handlers.Servers
+}
+
+func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
+	settings := s.settings.Swrve
+	concurrency := settings.EffectiveConcurrency()
+	pollers := int(settings.Pollers)
+	if pollers == 0 {
+		pollers = handlers.AutoPollers(s.clock.RoundTrip(), settings.Delay())
+	}
+
+	provider := swrve.New(swrve.Config{
+		URL:                settings.URL,
+		Timeout:            settings.Timeout(),
+		Test:               settings.Test,
+		Connections:        len(tasks.Swrve.Queues()) * concurrency,
+		RetryStatuses:      settings.RetryStatuses,
+		RetryNetworkErrors: settings.RetryNetworkErrors,
+		MaxRetryAfter:      settings.MaxRetryAfter,
+		PushKeys:           revealPushKeys(s.settings.Swrve.MessagePrototypePushKeys),
+	})
+	pace := limiter.Start(s.clients.Control, limiter.Options{
+		PaceKey: tasks.Swrve.PaceKey(), BrakeKey: tasks.Swrve.BrakeKey(), Delay: settings.Delay(), Log: s.log,
+	})
+	delivery := handlers.NewDelivery(handlers.Options{
+		Channel:     tasks.Swrve,
+		MaxAttempts: s.settings.Push.Retry.MaxAttempts,
+		Policy:      scheduler.FixedDelay{Delay: s.settings.Push.Retry.Delay()},
+		Timeout:     settings.Timeout(),
+		Zone:        zone,
+		Log:         s.log,
+	}, provider, s.records, pace, s.reader, s.clock)
+	servers, err := handlers.StartServers(s.clients.Queue, delivery, handlers.ServersOptions{
+		Channel:         tasks.Swrve,
+		Concurrency:     concurrency,
+		Pollers:         pollers,
+		RetryInterval:   s.settings.Push.Retry.Delay(),
+		ShutdownTimeout: provider.MaxDuration() + recordingTime,
+		Log:             s.log,
+	})
+	if err != nil {
+		pace.Stop()
+		return nil, fmt.Errorf("start the workers: %w", err)
+	}
+	s.log.Info("workers running", slog.Int("concurrency", concurrency), slog.Int("pollers", pollers),
+		slog.Duration("delay", settings.Delay()))
+	return &workforce{provider: provider, limiter: pace, delivery: delivery, servers: servers}, nil
+}
+
+// stop fetches nothing more, sends waiting pushes back to the queue, and
+// returns when those being sent have been recorded.
+func (w *workforce) stop() {
+	w.servers.Stop()
+	w.limiter.Stop()
+	w.servers.Shutdown()
+	w.delivery.Close()
+	w.provider.Close()
+}
+
+func revealPushKeys(secrets map[string]map[string]config.Secret) map[string]map[string]string {
+	revealed := make(map[string]map[string]string, len(secrets))
+	for prototype, platforms := range secrets {
+		keys := make(map[string]string, len(platforms))
+		for platform, key := range platforms {
+			keys[platform] = key.Reveal()
+		}
+		revealed[prototype] = keys
+	}
+	return revealed
+}
