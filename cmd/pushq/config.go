@@ -9,11 +9,6 @@ import (
 )
 
 func newConfigCommand() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "config",
-		Short: "Check, show and document the configuration",
-		Args:  cobra.NoArgs,
-	}
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Say whether pushq would start with this configuration",
@@ -52,6 +47,5 @@ func newConfigCommand() *cobra.Command {
 	}
 	addSettingFlags(check)
 	addSettingFlags(show)
-	command.AddCommand(check, show, doc)
-	return command
+	return newGroup("config", "Check, show and document the configuration", check, show, doc)
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )
 
@@ -14,5 +16,17 @@ func newLog(command *cobra.Command) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(text)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", text)
 	}
-	return slog.New(slog.NewTextHandler(command.ErrOrStderr(), &slog.HandlerOptions{Level: level})), nil
+	log := slog.New(slog.NewTextHandler(command.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	redis.SetLogger(redisLog{log})
+	return log, nil
+}
+
+// redisLog takes the lines of go-redis, which has one logger for the process.
+// Every error in them reaches a caller too, who logs it if it matters.
+type redisLog struct {
+	log *slog.Logger
+}
+
+func (l redisLog) Printf(ctx context.Context, format string, values ...any) {
+	l.log.DebugContext(ctx, "go-redis", slog.String("text", fmt.Sprintf(format, values...)))
 }

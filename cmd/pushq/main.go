@@ -34,15 +34,7 @@ func stopOnSignals(stop context.CancelFunc) {
 }
 
 func newRootCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "pushq",
-		Short:         "A Redis-native queue that delivers push notifications at exactly the provider's pace",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.NoArgs,
-	}
-	root.PersistentFlags().String("log-level", "info", "least level of the log: debug, info, warn or error")
-	root.AddCommand(
+	root := newGroup("pushq", "A Redis-native queue that delivers push notifications at exactly the provider's pace",
 		newDevCommand(),
 		newServeCommand(),
 		newAPICommand(),
@@ -53,5 +45,7 @@ func newRootCommand() *cobra.Command {
 		newConfigCommand(),
 		newVersionCommand(),
 	)
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.PersistentFlags().String("log-level", "info", "least level of the log: debug, info, warn or error")
 	return root
 }

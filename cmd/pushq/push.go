@@ -9,18 +9,14 @@ import (
 const defaultServer = "http://127.0.0.1:8080"
 
 func newPushCommand() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "push",
-		Short: "Send, look up and list pushes over the HTTP API",
-		Args:  cobra.NoArgs,
-	}
+	command := newGroup("push", "Send, look up and list pushes over the HTTP API",
+		newPushSendCommand(), newPushGetCommand(), newPushListCommand())
 	server := os.Getenv("PUSHQ_SERVER")
 	if server == "" {
 		server = defaultServer
 	}
 	command.PersistentFlags().String("server", server, "address of the API (PUSHQ_SERVER)")
 	command.PersistentFlags().String("key", "", "API key (PUSHQ_KEY)")
-	command.AddCommand(newPushSendCommand(), newPushGetCommand(), newPushListCommand())
 	return command
 }
 

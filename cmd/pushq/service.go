@@ -201,8 +201,12 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 	measured := make(chan struct{}, 1)
 	following.Go(func() {
 		s.clock.Run(ctx, func(err error) {
-			if err != nil {
-				s.log.Warn("cannot compare the clocks", slog.Any("error", err))
+			if err == nil {
+				// A Redis that came back empty does not know the queues.
+				err = tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
+			}
+			if err != nil && ctx.Err() == nil {
+				s.log.Warn("redis does not answer", slog.Any("error", err))
 			}
 			select {
 			case measured <- struct{}{}:

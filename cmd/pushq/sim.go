@@ -9,13 +9,7 @@ import (
 )
 
 func newSimCommand() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "sim",
-		Short: "Simulators of providers",
-		Args:  cobra.NoArgs,
-	}
-	command.AddCommand(newSimSwrveCommand())
-	return command
+	return newGroup("sim", "Simulators of providers", newSimSwrveCommand())
 }
 
 func newSimSwrveCommand() *cobra.Command {

@@ -64,9 +64,9 @@ func (p *Process) Stdout() []string { return p.output.texts(standardOutput) }
 // Stderr is [Process.Stdout] for the standard error output.
 func (p *Process) Stderr() []string { return p.output.texts(standardError) }
 
-// WaitForLine returns the first complete line of standard output or standard
-// error, printed before or after the call, that contains the substring. The
-// test ends if there is none within the timeout or the process ends before.
+// WaitForLine returns the first line of standard output or standard error,
+// printed before or after the call, that contains the substring. A line without
+// an end counts once the process has ended. The test ends if there is none within the timeout or the process ends before.
 func (p *Process) WaitForLine(substring string, timeout time.Duration) string {
 	p.t.Helper()
 	line, found := p.waitForLine(timeout, func(l outputLine) bool { return strings.Contains(l.text, substring) })

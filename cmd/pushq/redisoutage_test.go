@@ -1,0 +1,88 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+func TestPostWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	for _, outage := range []struct {
+		name        string
+		begin, end  func(*world)
+		problemType string
+	}{
+		{"stopped", func(w *world) { w.redis.Stop() }, func(w *world) { w.redis.Start() }, "urn:pushq:problem:unavailable"},
+		{"frozen", func(w *world) { w.redis.Freeze() }, func(w *world) { w.redis.Thaw() }, "urn:pushq:problem:outcome-unknown"},
+	} {
+		t.Run(outage.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, swrvesim.Config{}, "--appendonly", "yes", "--appendfsync", "always")
+			serve := w.startReady("serve")
+			before := accept(t, serve, "before")
+			waitFor(t, serve, before, tasks.Sent, 10*time.Second)
+
+			outage.begin(w)
+			for range 3 {
+				posted := time.Now()
+				status, header, answer := post(t, serve, pushBody("during"))
+				require.Less(t, time.Since(posted), 3*time.Second)
+				require.Equal(t, http.StatusServiceUnavailable, status)
+				require.NotEmpty(t, header.Get("Retry-After"))
+				require.Contains(t, answer, outage.problemType)
+			}
+			outage.end(w)
+
+			waitReady(t, serve)
+			after := accept(t, serve, "after")
+			waitFor(t, serve, after, tasks.Sent, 20*time.Second)
+		})
+	}
+}
+
+func TestServeWaitsForARedisThatComesLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	w.redis.Stop()
+	serve := w.start("serve")
+	status, header, _ := post(t, serve, pushBody("early"))
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.NotEmpty(t, header.Get("Retry-After"))
+	ready, err := http.Get(serve.URL() + "/health/ready")
+	require.NoError(t, err)
+	_ = ready.Body.Close()
+	require.Equal(t, http.StatusServiceUnavailable, ready.StatusCode)
+
+	w.redis.Start()
+	waitReady(t, serve)
+	waitFor(t, serve, accept(t, serve, "later"), tasks.Sent, 20*time.Second)
+}
+
+func TestARedisThatComesBackEmptyIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	serve := w.startReady("serve")
+	waitFor(t, serve, accept(t, serve, "before"), tasks.Sent, 20*time.Second)
+	w.redis.Stop()
+	w.redis.Start()
+	waitReady(t, serve)
+	id := accept(t, serve, "after")
+	testenv.Eventually(t, 30*time.Second, "the push to be found and SENT", func() bool {
+		response, err := http.Get(serve.URL() + "/push/" + id)
+		if err != nil {
+			return false
+		}
+		defer func() { _ = response.Body.Close() }()
+		answer, err := io.ReadAll(response.Body)
+		return err == nil && strings.Contains(string(answer), `"status":"SENT"`)
+	})
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+// A world is what a test of the real binary needs: a Redis and a simulated
+// Swrve of its own. Processes are started in it.
+type world struct {
+	t     *testing.T
+	redis *testenv.Redis
+	swrve *swrvesim.Simulator
+	push  string // where the simulator takes pushes
+}
+
+func newWorld(t *testing.T, simulation swrvesim.Config, redisArguments ...string) *world {
+	t.Helper()
+	simulator := swrvesim.New(simulation)
+	url, err := simulator.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = simulator.Close() })
+	return &world{t: t, redis: testenv.StartRedis(t, redisArguments...), swrve: simulator, push: url + "/push"}
+}
+
+// start runs a subcommand on a free port. Settings are written as NAME=value
+// with the names of variables, without the prefix PUSHQ_.
+func (w *world) start(subcommand string, settings ...string) *testenv.Process {
+	w.t.Helper()
+	return testenv.StartPushq(w.t, []string{subcommand, "--listen", "127.0.0.1:0"}, w.environment(settings)...)
+}
+
+// startReady is start, and waits until the process is ready.
+func (w *world) startReady(subcommand string, settings ...string) *testenv.Process {
+	w.t.Helper()
+	process := w.start(subcommand, settings...)
+	waitReady(w.t, process)
+	return process
+}
+
+func (w *world) environment(settings []string) []string {
+	environment := []string{
+		"PUSHQ_REDIS_URL=" + w.redis.URL(),
+		"PUSHQ_SWRVE_URL=" + w.push,
+		"PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS=" + `{"Hello":{"IOS":"ios-key","ANDROID":"android-key"}}`,
+		"PUSHQ_PUSH_RETRY_DELAYINSECONDS=1",
+	}
+	for _, setting := range settings {
+		environment = append(environment, "PUSHQ_"+setting)
+	}
+	return environment
+}
+
+func waitReady(t *testing.T, process *testenv.Process) {
+	t.Helper()
+	url := process.URL() + "/health/ready"
+	testenv.EventuallyNoError(t, 30*time.Second, func() error {
+		response, err := http.Get(url)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("not ready: %d", response.StatusCode)
+		}
+		return nil
+	})
+}
+
+// pushAnswer is a push as GET /push/{id} shows it.
+type pushAnswer struct {
+	ID            string          `json:"id"`
+	Status        tasks.State     `json:"status"`
+	Message       string          `json:"message"`
+	NextAttemptAt *time.Time      `json:"nextAttemptAt"`
+	Attempts      []attemptAnswer `json:"attempts"`
+}
+
+type attemptAnswer struct {
+	ID             int        `json:"id"`
+	Status         string     `json:"status"`
+	StartedAt      *time.Time `json:"startedAt"`
+	Millis         *int64     `json:"millis"`
+	ErrorType      *string    `json:"errorType"`
+	ErrorCode      *int       `json:"errorCode"`
+	ErrorMessage   *string    `json:"errorMessage"`
+	StackTrace     *string    `json:"stackTrace"`
+	MaybeDelivered bool       `json:"maybeDelivered"`
+}
+
+func pushBody(user string, more ...string) string {
+	fields := []string{`"platform":"IOS"`, `"messagePrototypeKey":"Hello"`, fmt.Sprintf(`"pushKey":%q`, user), `"message":"Hello client!"`}
+	return "{" + strings.Join(append(fields, more...), ",") + "}"
+}
+
+// post sends a body and returns status, header and answer.
+func post(t *testing.T, process *testenv.Process, body string, header ...string) (int, http.Header, string) {
+	t.Helper()
+	status, answerHeader, answer, err := tryPost(process.URL(), body, header...)
+	require.NoError(t, err)
+	return status, answerHeader, answer
+}
+
+func tryPost(url, body string, header ...string) (int, http.Header, string, error) {
+	request, err := http.NewRequest(http.MethodPost, url+"/push", bytes.NewBufferString(body))
+	if err != nil {
+		return 0, nil, "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for place := 0; place+1 < len(header); place += 2 {
+		request.Header.Set(header[place], header[place+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	return response.StatusCode, response.Header, string(answer), err
+}
+
+// accept posts a push that must be accepted and returns its id.
+func accept(t *testing.T, process *testenv.Process, user string, more ...string) string {
+	t.Helper()
+	status, header, answer := post(t, process, pushBody(user, more...))
+	require.Equal(t, http.StatusAccepted, status, answer)
+	return strings.TrimPrefix(header.Get("Location"), "/push/")
+}
+
+// acceptMany posts pushes from a few goroutines and returns their ids.
+func acceptMany(t *testing.T, process *testenv.Process, count int, prefix string) []string {
+	t.Helper()
+	const callers = 8
+	type result struct {
+		id  string
+		err error
+	}
+	results := make(chan result, count)
+	url := process.URL()
+	for caller := range callers {
+		go func() {
+			for number := caller; number < count; number += callers {
+				status, header, answer, err := tryPost(url, pushBody(fmt.Sprintf("%s%d", prefix, number)))
+				if err == nil && status != http.StatusAccepted {
+					err = fmt.Errorf("status %d: %s", status, answer)
+				}
+				results <- result{strings.TrimPrefix(header.Get("Location"), "/push/"), err}
+			}
+		}()
+	}
+	ids := make([]string, 0, count)
+	for range count {
+		got := <-results
+		require.NoError(t, got.err)
+		ids = append(ids, got.id)
+	}
+	return ids
+}
+
+// lookUp reads a push back.
+func lookUp(t *testing.T, process *testenv.Process, id string) pushAnswer {
+	t.Helper()
+	response, err := http.Get(process.URL() + "/push/" + id)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	var push pushAnswer
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&push))
+	return push
+}
+
+// waitFor waits until a push is in a state.
+func waitFor(t *testing.T, process *testenv.Process, id string, state tasks.State, timeout time.Duration) pushAnswer {
+	t.Helper()
+	var push pushAnswer
+	testenv.EventuallyNoError(t, timeout, func() error {
+		if push = lookUp(t, process, id); push.Status != state {
+			return fmt.Errorf("push %s is %s after %d attempts, waiting for %s", id, push.Status, len(push.Attempts), state)
+		}
+		return nil
+	})
+	return push
+}
+
+// waitForAll waits until all pushes are in a state.
+func waitForAll(t *testing.T, process *testenv.Process, ids []string, state tasks.State, timeout time.Duration) []pushAnswer {
+	t.Helper()
+	deadline := time.Now().Add(timeout)
+	pushes := make([]pushAnswer, len(ids))
+	for place, id := range ids {
+		pushes[place] = waitFor(t, process, id, state, max(time.Until(deadline), time.Second))
+	}
+	return pushes
+}
+
+// deliveries counts how often each user's push was delivered.
+func (w *world) deliveries() map[string]int {
+	count := make(map[string]int)
+	for _, request := range w.swrve.Ledger() {
+		if request.Delivered {
+			count[request.User]++
+		}
+	}
+	return count
+}
