@@ -41,10 +41,11 @@ func (k keyring) find(key string) (name string, found bool) {
 }
 
 // authenticate asks for a key everywhere but at the two addresses that a load
-// balancer asks.
+// balancer asks. It goes by the route that was found, because the router reads
+// an escaped path otherwise than URL.Path shows it.
 func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if path := c.Request().URL.Path; len(s.keys) == 0 || path == livePath || path == readyPath {
+		if path := c.Path(); len(s.keys) == 0 || path == livePath || path == readyPath {
 			return next(c)
 		}
 		scheme, key, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,17 @@ type Check struct {
 	Name string
 	// Run returns what is wrong, for the operator to read.
 	Run func(context.Context) error
+}
+
+// run is Run without its panics: each check has a goroutine of its own, in
+// which a panic would end the process.
+func (c Check) run(ctx context.Context) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the check panicked: %v", cause)
+		}
+	}()
+	return c.Run(ctx)
 }
 
 type health struct {
@@ -60,7 +72,7 @@ func (h *health) report(ctx context.Context) healthReport {
 	for _, check := range h.checks {
 		all.Go(func() {
 			started := time.Now()
-			err := check.Run(ctx)
+			err := check.run(ctx)
 			result := checkReport{Status: healthy, ResponseTimeMS: time.Since(started).Milliseconds()}
 			if err != nil {
 				result.Status, result.Error = unhealthy, err.Error()

@@ -41,9 +41,16 @@ func newProblem(status int, name, title, detail string) *problem {
 	return &problem{Type: problemTypePrefix + name, Title: title, Status: status, Detail: detail}
 }
 
+// maxMistakes bounds an answer: a small body can hold thousands of mistakes.
+const maxMistakes = 20
+
 // invalid is the answer to a request that can never be accepted.
 func invalid(detail string, errors ...fieldError) *problem {
 	p := newProblem(http.StatusBadRequest, "invalid-request", "The request is not valid", detail)
+	if len(errors) > maxMistakes {
+		p.Detail = fmt.Sprintf("There are %d mistakes, of which %d are named.", len(errors), maxMistakes)
+		errors = errors[:maxMistakes]
+	}
 	p.Errors = errors
 	return p
 }
@@ -99,6 +106,7 @@ func routingProblem(status int) *problem {
 // HTTP.
 func (s *Server) writeProblem(err error, c echo.Context) {
 	if c.Response().Committed {
+		s.log.Debug("answer not written to its end", slog.String("route", c.Path()), slog.Any("error", err))
 		return
 	}
 	p := problemFor(err)
@@ -112,6 +120,6 @@ func (s *Server) writeProblem(err error, c echo.Context) {
 	}
 	header.Set(echo.HeaderContentType, problemMediaType)
 	if err := writeJSON(c, p.Status, p); err != nil {
-		s.log.Debug("answer not written", slog.Any("error", err))
+		s.log.Debug("answer not written to its end", slog.String("route", c.Path()), slog.Any("error", err))
 	}
 }

@@ -38,17 +38,21 @@ func requireJSON(header string) error {
 
 // readBody reads a request's body up to the limit.
 func readBody(c echo.Context, limit int64) ([]byte, error) {
-	tooLarge := newProblem(http.StatusRequestEntityTooLarge, "too-large", "Too large",
-		fmt.Sprintf("The body is longer than %d bytes.", limit))
+	tooLarge := func() error {
+		// Otherwise net/http waits for the rest before it sends the answer.
+		c.Response().Header().Set(echo.HeaderConnection, "close")
+		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "Too large",
+			fmt.Sprintf("The body is longer than %d bytes.", limit))
+	}
 	request := c.Request()
 	if request.ContentLength > limit {
-		return nil, tooLarge
+		return nil, tooLarge()
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), request.Body, limit))
 	var exceeded *http.MaxBytesError
 	switch {
 	case errors.As(err, &exceeded):
-		return nil, tooLarge
+		return nil, tooLarge()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, newProblem(http.StatusRequestTimeout, "timeout", "Timeout", "The body did not arrive in time.")
 	case err != nil:
@@ -120,6 +124,7 @@ func decodePush(body []byte) (tasks.Push, error) {
 func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
 	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
 	values := make(map[string]jsontext.Value)
+	times := make(map[string]int)
 	var problems []fieldError
 	start, err := decoder.ReadToken()
 	if err != nil {
@@ -138,7 +143,7 @@ func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
 		if err != nil {
 			return nil, nil, syntaxProblem(err)
 		}
-		if _, repeated := values[name]; repeated {
+		if times[name]++; times[name] == 2 {
 			problems = append(problems, fieldError{name, "is there twice"})
 		}
 		values[name] = bytes.Clone(value)

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -36,15 +37,25 @@ func (s *Server) listPushes(c echo.Context) error {
 
 // listParameters reads the query; every mistake in it is named.
 func listParameters(c echo.Context) (state tasks.State, limit int, cursor string, err error) {
+	query, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return "", 0, "", invalid("", fieldError{"query", "must be name=value, joined by & and percent-encoded"})
+	}
 	var problems []fieldError
+	notAState := fieldError{"status", fmt.Sprintf("must be one of %v", tasks.States())}
+	if !query.Has("status") {
+		problems = append(problems, notAState)
+	}
 	limit = defaultPage
-	for name, values := range c.QueryParams() {
+	for name, values := range query {
 		value := values[0]
 		switch {
 		case len(values) > 1:
 			problems = append(problems, fieldError{name, "is there twice"})
 		case name == "status":
-			state = tasks.State(value)
+			if state = tasks.State(value); !slices.Contains(tasks.States(), state) {
+				problems = append(problems, notAState)
+			}
 		case name == "cursor":
 			cursor = value
 		case name == "limit":
@@ -56,9 +67,6 @@ func listParameters(c echo.Context) (state tasks.State, limit int, cursor string
 		default:
 			problems = append(problems, fieldError{name, "is not a parameter of this listing"})
 		}
-	}
-	if !slices.Contains(tasks.States(), state) {
-		problems = append(problems, fieldError{"status", fmt.Sprintf("must be one of %v", tasks.States())})
 	}
 	if len(problems) > 0 {
 		sortByField(problems)

@@ -51,7 +51,9 @@ func (s *Server) acceptPush(c echo.Context) error {
 		push.ID = tasks.KeyedID(caller(c), key)
 	}
 
-	ctx, cancel := context.WithTimeout(request.Context(), acceptTimeout)
+	// Not the request's own context: it also ends when the client has closed
+	// only its sending side and waits for the answer.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), acceptTimeout)
 	defer cancel()
 	replayed, err := s.Intake.Accept(ctx, push, keyed)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -92,6 +93,8 @@ func New(options Options) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(options.Log.Handler(), slog.LevelDebug),
+		// net/http would answer OPTIONS * by itself, without asking for a key.
+		DisableGeneralOptionsHandler: true,
 	}
 	return s
 }
@@ -103,13 +106,14 @@ func (s *Server) routes() http.Handler {
 	e.HTTPErrorHandler = s.writeProblem
 	e.Use(s.recoverPanics, s.authenticate)
 
-	e.GET(livePath, s.live)
-	e.GET(readyPath, s.ready)
-	e.GET("/health", s.healthReport)
+	read := []string{http.MethodGet, http.MethodHead}
+	e.Match(read, livePath, s.live)
+	e.Match(read, readyPath, s.ready)
+	e.Match(read, "/health", s.healthReport)
 	if s.Intake != nil {
 		e.POST("/push", s.acceptPush)
-		e.GET("/push", s.listPushes)
-		e.GET("/push/:id", s.getPush)
+		e.Match(read, "/push", s.listPushes)
+		e.Match(read, "/push/:id", s.getPush)
 	}
 	return e
 }
@@ -134,12 +138,15 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// recoverPanics turns a panic into a problem, so that it ends one request only.
+// recoverPanics turns a panic into a problem, so that it ends one request only,
+// and logs where it came from.
 func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
 				err = fmt.Errorf("panic: %v", cause)
+				s.log.Error("panic while serving a request", slog.String("route", c.Path()),
+					slog.Any("error", err), slog.String("stack", string(debug.Stack())))
 			}
 		}()
 		return next(c)

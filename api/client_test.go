@@ -1,0 +1,183 @@
+package api
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An answer of the service. Every answer of 400 and above, but for those of
+// health, has been found to be a well-formed problem by the time a test sees it.
+type answer struct {
+	status  int
+	header  http.Header
+	body    string
+	problem problemDocument
+}
+
+// problemDocument is what callers see, apart from the type that the server
+// writes it with.
+type problemDocument struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Errors []struct {
+		Field  string `json:"field"`
+		Reason string `json:"reason"`
+	} `json:"errors"`
+}
+
+// kind is the problem's type without its prefix.
+func (a answer) kind() string { return strings.TrimPrefix(a.problem.Type, "urn:pushq:problem:") }
+
+// reasons returns one line per mistake, "field reason".
+func (a answer) reasons() []string {
+	var lines []string
+	for _, mistake := range a.problem.Errors {
+		lines = append(lines, mistake.Field+" "+mistake.Reason)
+	}
+	return lines
+}
+
+// requireMistakes checks that the answer is a 400 that names exactly these
+// mistakes, each given as "field" or the beginning of "field reason".
+func (a answer) requireMistakes(t *testing.T, mistakes ...string) {
+	t.Helper()
+	require.Equal(t, http.StatusBadRequest, a.status, a.body)
+	require.Equal(t, "invalid-request", a.kind())
+	require.Len(t, a.problem.Errors, len(mistakes), a.body)
+	for place, mistake := range mistakes {
+		require.True(t, strings.HasPrefix(a.reasons()[place]+" ", mistake), "want %q first in %q", mistake, a.reasons()[place])
+	}
+}
+
+// push is the body of a push, with some fields given as pairs of name and JSON
+// text. An empty text leaves the field out.
+func push(pairs ...string) string {
+	names := []string{"platform", "messagePrototypeKey", "pushKey", "message", "cronExpression"}
+	values := map[string]string{
+		"platform": `"IOS"`, "messagePrototypeKey": `"Hello"`, "pushKey": `"` + canaryPushKey + `"`,
+		"message": `"` + canaryMessage + `"`, "cronExpression": "null",
+	}
+	for place := 0; place < len(pairs); place += 2 {
+		if _, known := values[pairs[place]]; !known {
+			names = append(names, pairs[place])
+		}
+		values[pairs[place]] = pairs[place+1]
+	}
+	var members []string
+	for _, name := range names {
+		if values[name] != "" {
+			members = append(members, `"`+name+`":`+values[name])
+		}
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}
+
+// post sends a push as JSON, with more headers given as pairs.
+func (s *testService) post(body string, header ...string) answer {
+	s.t.Helper()
+	return s.send(http.MethodPost, "/push", strings.NewReader(body), append([]string{"Content-Type", "application/json"}, header...)...)
+}
+
+func (s *testService) get(path string, header ...string) answer {
+	s.t.Helper()
+	return s.send(http.MethodGet, path, nil, header...)
+}
+
+// accept posts a push that must be accepted and returns its id.
+func (s *testService) accept(body string, header ...string) string {
+	s.t.Helper()
+	got := s.post(body, header...)
+	require.Equal(s.t, http.StatusAccepted, got.status, got.body)
+	return strings.TrimPrefix(got.header.Get("Location"), "/push/")
+}
+
+func (s *testService) send(method, path string, body io.Reader, header ...string) answer {
+	s.t.Helper()
+	request, err := http.NewRequest(method, "http://"+s.address+path, body)
+	require.NoError(s.t, err)
+	for place := 0; place < len(header); place += 2 {
+		request.Header.Add(header[place], header[place+1])
+	}
+	response, err := s.http.Do(request)
+	require.NoError(s.t, err)
+	return s.read(response)
+}
+
+// rawPost is a request with a push as an HTTP client would write it.
+func rawPost(body string) string {
+	return fmt.Sprintf("POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// dial opens a connection for requests that no HTTP client would send.
+func (s *testService) dial() *net.TCPConn {
+	s.t.Helper()
+	connection, err := net.Dial("tcp", s.address)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = connection.Close() })
+	require.NoError(s.t, connection.SetDeadline(time.Now().Add(15*time.Second)))
+	return connection.(*net.TCPConn)
+}
+
+// exchange writes text as it is and reads the answer.
+func (s *testService) exchange(text string) answer {
+	s.t.Helper()
+	connection := s.dial()
+	_, err := io.WriteString(connection, text)
+	require.NoError(s.t, err)
+	return s.answerOn(connection)
+}
+
+func (s *testService) answerOn(connection net.Conn) answer {
+	s.t.Helper()
+	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	require.NoError(s.t, err)
+	return s.read(response)
+}
+
+func (s *testService) read(response *http.Response) answer {
+	s.t.Helper()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(s.t, err)
+	require.NoError(s.t, response.Body.Close())
+	got := answer{status: response.StatusCode, header: response.Header, body: string(body)}
+	isHealth := response.Request != nil && strings.HasPrefix(response.Request.URL.Path, "/health")
+	if got.status >= 400 && !(isHealth && got.status == http.StatusServiceUnavailable) {
+		isHead := response.Request != nil && response.Request.Method == http.MethodHead
+		got.problem = s.requireProblem(got, isHead)
+	}
+	return got
+}
+
+func (s *testService) requireProblem(got answer, isHead bool) problemDocument {
+	s.t.Helper()
+	var document problemDocument
+	require.Equal(s.t, "application/problem+json", got.header.Get("Content-Type"), got.body)
+	if isHead {
+		require.Empty(s.t, got.body)
+		return document
+	}
+	decoder := json.NewDecoder(strings.NewReader(got.body))
+	decoder.DisallowUnknownFields()
+	require.NoError(s.t, decoder.Decode(&document), got.body)
+	require.False(s.t, decoder.More(), got.body)
+	require.Regexp(s.t, `^urn:pushq:problem:[a-z]+(-[a-z]+)*$`, document.Type)
+	require.NotEmpty(s.t, document.Title)
+	require.Equal(s.t, got.status, document.Status)
+	require.True(s.t, document.Detail != "" || len(document.Errors) > 0, "says nothing: %s", got.body)
+	for _, mistake := range document.Errors {
+		require.NotEmpty(s.t, mistake.Reason, got.body)
+	}
+	requireNoCanary(s.t, got.body, "a problem")
+	return document
+}

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHealthReport(t *testing.T) {
+	t.Parallel()
+	s := prepareService(t)
+	s.options.Checks = append(s.options.Checks, Check{Name: "clock", Run: func(context.Context) error { return nil }})
+	s.start()
+	got := s.get("/health")
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	at, _ := takeTime(t, got.body, "timestamp")
+	require.WithinDuration(t, time.Now(), at, 5*time.Second)
+	var report map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got.body), &report))
+	delete(report, "timestamp")
+	checks := report["checks"].(map[string]any)
+	for _, check := range checks {
+		require.IsType(t, 0.0, check.(map[string]any)["response_time_ms"])
+		delete(check.(map[string]any), "response_time_ms")
+	}
+	healthy := map[string]any{"status": "healthy"}
+	require.Equal(t, map[string]any{"status": "healthy", "checks": map[string]any{"redis": healthy, "clock": healthy}}, report)
+	require.Equal(t, http.StatusOK, s.get("/health/ready").status)
+}
+
+func TestOneUnhealthyCheck(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(context.Context) error{
+		"failed":   func(context.Context) error { return errors.New("the clock is wrong") },
+		"panicked": func(context.Context) error { panic("the clock is wrong") },
+		"hangs":    func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := prepareService(t)
+			s.options.Checks = append(s.options.Checks, Check{Name: "clock", Run: run})
+			s.start()
+			started := time.Now()
+			got := s.get("/health")
+			require.Equal(t, http.StatusServiceUnavailable, got.status)
+			var report healthReport
+			require.NoError(t, json.Unmarshal([]byte(got.body), &report))
+			require.Equal(t, "unhealthy", report.Status)
+			require.Equal(t, "healthy", report.Checks["redis"].Status)
+			require.Equal(t, "unhealthy", report.Checks["clock"].Status)
+			require.NotEmpty(t, report.Checks["clock"].Error)
+			ready := s.get("/health/ready")
+			require.Equal(t, http.StatusServiceUnavailable, ready.status)
+			require.Equal(t, "unready\n", ready.body)
+			require.Equal(t, http.StatusOK, s.get("/health/live").status)
+			require.Less(t, time.Since(started), 4*time.Second)
+		})
+	}
+}
+
+func TestNotReadyWhileStopping(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	require.Equal(t, http.StatusOK, s.get("/health/ready").status)
+	s.server.health.stop()
+	require.Equal(t, http.StatusServiceUnavailable, s.get("/health/ready").status)
+	require.Equal(t, http.StatusServiceUnavailable, s.get("/health").status)
+	require.Equal(t, http.StatusOK, s.get("/health/live").status)
+}
+
+func TestProcessThatOnlyWorksServesHealthAlone(t *testing.T) {
+	t.Parallel()
+	s := prepareService(t)
+	s.options.Intake, s.options.Reader = nil, nil
+	s.start()
+	require.Equal(t, http.StatusOK, s.get("/health").status)
+	require.Equal(t, http.StatusNotFound, s.post(push()).status)
+	require.Equal(t, http.StatusNotFound, s.get("/push?status=SENT").status)
+	require.Equal(t, http.StatusNotFound, s.get("/push/01JB0000000000000000000000").status)
+}

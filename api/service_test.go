@@ -1,0 +1,153 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/redisconn"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+// What tests send as message, push key and API key begins with these, so that
+// logs and answers can be searched for them.
+const (
+	canaryMessage = "canary-message"
+	canaryPushKey = "canary-push-key"
+	canaryAPIKey  = "canary-api-key"
+)
+
+var retention = tasks.Retention{Sent: time.Hour, Dead: 2 * time.Hour, Completed: time.Hour}
+
+// A testService is a Server over a real Redis, wired like the binary. Options
+// and timeouts may be changed before start.
+type testService struct {
+	t           *testing.T
+	redis       *testenv.Redis
+	client      *redis.Client
+	records     *tasks.Records
+	options     Options
+	readTimeout time.Duration // 0 for the server's own
+
+	server  *Server
+	address string
+	log     *logBuffer
+	http    *http.Client
+}
+
+func prepareService(t *testing.T) *testService {
+	t.Helper()
+	server := testenv.StartRedis(t)
+	return prepareServiceBehind(t, server, server.URL())
+}
+
+// prepareServiceBehind reaches its Redis under another address, such as that
+// of a proxy.
+func prepareServiceBehind(t *testing.T, server *testenv.Redis, url string) *testService {
+	t.Helper()
+	clients, err := redisconn.Open(url, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, clients.Close()) })
+	clock := redisconn.NewClock(clients.Read, time.Now)
+	require.NoError(t, clock.Measure(context.Background()))
+	require.NoError(t, tasks.RegisterQueues(context.Background(), clients.Read, tasks.Swrve))
+	intake := tasks.NewIntake(clients.Intake, tasks.Swrve, retention)
+	t.Cleanup(intake.Wait)
+	log := &logBuffer{}
+	return &testService{
+		t:       t,
+		redis:   server,
+		client:  server.Client(t),
+		records: tasks.NewRecords(clients.Control, tasks.Swrve, retention),
+		log:     log,
+		options: Options{
+			Intake:       intake,
+			Reader:       tasks.NewReader(clients.Read, tasks.Swrve, tasks.NewRecords(clients.Read, tasks.Swrve, retention)),
+			Clock:        clock,
+			Checks:       []Check{{Name: "redis", Run: func(ctx context.Context) error { return clients.Read.Ping(ctx).Err() }}},
+			MaxBodyBytes: 16384,
+			Zone:         time.UTC,
+			MaxSchedule:  366 * 24 * time.Hour,
+			Mapped:       func(prototype, _ string) bool { return prototype == "Hello" },
+			Log:          slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		},
+	}
+}
+
+// start serves until the test ends. Whatever the test asks for, no secret may
+// be in the log then.
+func (s *testService) start() *testService {
+	s.t.Helper()
+	s.server = New(s.options)
+	if s.readTimeout > 0 {
+		s.server.http.ReadTimeout = s.readTimeout
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(s.t, err)
+	s.address = listener.Addr().String()
+	transport := &http.Transport{}
+	s.http = &http.Client{Transport: transport, Timeout: 15 * time.Second}
+
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(listener) }()
+	s.t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		require.NoError(s.t, s.server.Stop())
+		require.NoError(s.t, <-served)
+		requireNoCanary(s.t, s.log.String(), "the log")
+	})
+	return s
+}
+
+func startService(t *testing.T) *testService {
+	t.Helper()
+	return prepareService(t).start()
+}
+
+func requireNoCanary(t *testing.T, text, where string) {
+	t.Helper()
+	for _, canary := range []string{canaryMessage, canaryPushKey, canaryAPIKey} {
+		require.NotContains(t, text, canary, "%s has a secret in it", where)
+	}
+}
+
+// queued counts the pushes that wait in both queues.
+func (s *testService) queued() int {
+	s.t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(s.client)
+	count := 0
+	for _, queue := range tasks.Swrve.Queues() {
+		info, err := inspector.GetQueueInfo(queue)
+		require.NoError(s.t, err)
+		count += info.Size
+	}
+	return count
+}
+
+// logBuffer keeps what is logged while requests are served.
+type logBuffer struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.Write(line)
+}
+
+func (b *logBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.String()
+}
