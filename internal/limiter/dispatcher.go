@@ -17,7 +17,9 @@ type dispatcher struct {
 	reserving  bool
 	reserved   chan reservation
 	tryAgain   time.Time // no reservation before this: an error or a brake
+	failing    bool      // the last reservation was an error
 	brakeUntil time.Time
+	brakeSeen  time.Time // when the brake was last heard of
 	announced  time.Time
 	clock      redisClock
 	warned     bool
@@ -35,8 +37,11 @@ func (d *dispatcher) run() {
 	defer alarm.Stop()
 	for {
 		d.dispatch()
-		d.reserve(ctx)
-		alarm.Reset(time.Until(d.nextEvent()))
+		// One reading of the clock for both: what reserve puts off, nextEvent
+		// must wake up for.
+		now := time.Now()
+		d.reserve(ctx, now)
+		alarm.Reset(time.Until(d.nextEvent(now)))
 		select {
 		case <-d.stopping:
 			if d.reserving { // its goroutine ends with the context
@@ -62,7 +67,7 @@ func (d *dispatcher) joined(w *waiter) {
 		w.give(answer{err: &BrakedError{Remaining: remaining}})
 		return
 	}
-	d.lines[w.class] = append(d.lines[w.class], w)
+	d.lines[w.class].push(w, int(d.waiting[w.class].Load()))
 }
 
 // waiters is how many wait, leavers excluded.
@@ -108,32 +113,36 @@ func (d *dispatcher) dispatch() {
 
 func (d *dispatcher) takeBack(slot Slot) {
 	d.used.Add(-1)
+	if time.Now().Before(d.brakeUntil) {
+		d.dropped.Add(1)
+		return
+	}
 	d.keep(slot)
 }
 
-// keep puts a slot back in its place.
-func (d *dispatcher) keep(slot Slot) {
-	d.slots = append(d.slots, slot)
+// keep puts slots in their places.
+func (d *dispatcher) keep(slots ...Slot) {
+	d.slots = append(d.slots, slots...)
 	slices.SortFunc(d.slots, func(a, b Slot) int { return a.At.Compare(b.At) })
 }
 
 // reserve asks Redis for slots, in the background, when there are fewer than
 // the waiters can use soon. It also tells Redis every five seconds that this
 // process exists and how it is configured.
-func (d *dispatcher) reserve(ctx context.Context) {
-	if d.reserving || time.Now().Before(d.tryAgain) {
+func (d *dispatcher) reserve(ctx context.Context, now time.Time) {
+	if d.reserving || now.Before(d.tryAgain) {
 		return
 	}
 	wanted := min(d.waiters(), d.clock.horizon(d.pace())) - len(d.slots)
 	// Two at a time, where there is demand for two, halve the calls.
 	if wanted < min(2, d.waiters()) || wanted <= 0 {
-		if time.Since(d.announced) < announceEvery {
+		if now.Before(d.nextAnnouncement(now)) {
 			return
 		}
 		wanted = 0
 	}
 	d.reserving = true
-	d.announced = time.Now()
+	d.announced = now
 	ahead := d.clock.ahead()
 	go func() {
 		d.reserved <- reserveSlots(ctx, d.Limiter, wanted, ahead)
@@ -144,19 +153,32 @@ func (d *dispatcher) receive(r reservation) {
 	d.reserving = false
 	if r.err != nil {
 		d.tryAgain = time.Now().Add(retryAfterError)
-		d.log.Warn("no slots from redis", slog.Any("error", r.err))
+		if !d.failing {
+			d.log.Warn("no slots from redis; asking again until it answers", slog.Any("error", r.err))
+		}
+		d.failing = true
 		return
 	}
+	d.failing = false
 	d.clock.observe(r)
 	d.setPace(r.delay)
 	if r.brake > 0 {
 		d.brake(r.brake)
 		return
 	}
-	d.brakeUntil = time.Time{}
-	for _, start := range r.slots {
-		d.slots = append(d.slots, Slot{At: d.clock.local(start), RedisAt: start})
+	if r.sent.Before(d.brakeSeen) {
+		d.dropped.Add(int64(len(r.slots))) // handed out before the brake, perhaps
+		return
 	}
+	d.brakeUntil = time.Time{}
+	if r.wanted > 0 && len(r.slots) == 0 { // others hold all there are for now
+		d.tryAgain = time.Now().Add(retryWhenNone)
+	}
+	slots := make([]Slot, 0, len(r.slots))
+	for _, start := range r.slots {
+		slots = append(slots, Slot{At: d.clock.local(start), RedisAt: start})
+	}
+	d.keep(slots...)
 }
 
 // brake forgets the reserved slots; under a long brake nobody is kept waiting.
@@ -165,8 +187,9 @@ func (d *dispatcher) brake(remaining time.Duration) {
 		return
 	}
 	d.slots = nil
-	d.brakeUntil = time.Now().Add(remaining)
-	d.tryAgain = earlier(d.brakeUntil, time.Now().Add(brakeCheck))
+	d.brakeSeen = time.Now()
+	d.brakeUntil = d.brakeSeen.Add(remaining)
+	d.tryAgain = earlier(d.brakeUntil, d.brakeSeen.Add(brakeCheck))
 	if remaining <= longBrake {
 		return
 	}
@@ -188,12 +211,21 @@ func (d *dispatcher) setPace(delay time.Duration) {
 	}
 }
 
+// nextAnnouncement is when Redis is asked next although no slot is wanted. Under
+// a brake that is when it may have been lifted.
+func (d *dispatcher) nextAnnouncement(now time.Time) time.Time {
+	if now.Before(d.brakeUntil) {
+		return d.announced.Add(brakeCheck)
+	}
+	return d.announced.Add(announceEvery)
+}
+
 // nextEvent is when the dispatcher has something to do if nothing happens.
-func (d *dispatcher) nextEvent() time.Time {
-	next := later(d.announced.Add(announceEvery), d.tryAgain)
+func (d *dispatcher) nextEvent(now time.Time) time.Time {
+	next := later(d.nextAnnouncement(now), d.tryAgain)
 	if d.reserving {
-		next = time.Now().Add(time.Hour) // the reply comes before
-	} else if d.waiters() > 0 && time.Now().Before(d.tryAgain) {
+		next = now.Add(time.Hour) // the reply comes before
+	} else if d.waiters() > 0 && now.Before(d.tryAgain) {
 		next = d.tryAgain
 	}
 	if len(d.slots) > 0 {

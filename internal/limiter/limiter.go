@@ -44,6 +44,7 @@ const (
 	announceEvery   = 5 * time.Second
 	brakeCheck      = time.Second // somebody may lift the brake
 	retryAfterError = 100 * time.Millisecond
+	retryWhenNone   = 100 * time.Millisecond
 )
 
 // Why Wait ended without a slot.

@@ -21,6 +21,7 @@ var (
 
 // A reservation is the reply of Redis to a call for slots.
 type reservation struct {
+	wanted   int
 	slots    []time.Time // on Redis' clock
 	brake    time.Duration
 	delay    time.Duration // in force
@@ -31,7 +32,7 @@ type reservation struct {
 }
 
 func reserveSlots(ctx context.Context, l *Limiter, wanted int, ahead time.Duration) reservation {
-	r := reservation{sent: time.Now()}
+	r := reservation{wanted: wanted, sent: time.Now()}
 	reply, err := reserveScript.Run(ctx, l.redis, []string{l.paceKey, l.brakeKey},
 		wanted, l.delay.Microseconds(), ahead.Microseconds()).Int64Slice()
 	r.received = time.Now()

@@ -1,6 +1,9 @@
 package limiter
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // A waiter is settled once: by the dispatcher that answers it, or by itself
 // when it leaves.
@@ -28,8 +31,17 @@ func (w *waiter) give(a answer) bool {
 }
 
 // line holds the waiters of one class. Those that have left are dropped when
-// they come to the front.
+// they come to the front, or when they are more than those that wait.
 type line []*waiter
+
+// push adds a waiter; living is at least the number of those still waiting.
+func (q *line) push(w *waiter, living int) {
+	const few = 64
+	if len(*q) > 2*living+few {
+		*q = slices.DeleteFunc(*q, func(w *waiter) bool { return w.settled.Load() })
+	}
+	*q = append(*q, w)
+}
 
 func (q *line) pop() *waiter {
 	for len(*q) > 0 {

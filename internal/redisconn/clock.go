@@ -87,7 +87,11 @@ func (c *Clock) Run(ctx context.Context, observe func(error)) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			observe(c.Measure(ctx))
+			err := c.Measure(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			observe(err)
 		}
 	}
 }

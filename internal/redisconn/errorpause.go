@@ -3,7 +3,6 @@ package redisconn
 import (
 	"context"
 	"errors"
-	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,11 +15,7 @@ type errorPause struct{}
 
 const pauseAfterError = 100 * time.Millisecond
 
-func (errorPause) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		return next(ctx, network, address)
-	}
-}
+func (errorPause) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (errorPause) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {

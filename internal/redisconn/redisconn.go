@@ -5,11 +5,9 @@ package redisconn
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Clients are the connections of one process, apart by use, so that one use
@@ -82,21 +80,4 @@ func Open(url string, concurrency int) (*Clients, error) {
 // must have stopped.
 func (c *Clients) Close() error {
 	return errors.Join(c.Intake.Close(), c.intakeBase.Close(), c.Queue.Close(), c.Control.Close(), c.Read.Close())
-}
-
-// parse reads redis://, rediss:// and redis-socket:// URLs into options that
-// all clients share.
-func parse(url string) (*redis.Options, error) {
-	if path, ok := strings.CutPrefix(url, "redis-socket://"); ok {
-		url = "unix://" + path
-	}
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, fmt.Errorf("redis.url: %w", err)
-	}
-	options.Protocol = 2
-	options.DisableIdentity = true
-	options.ConnMaxIdleTime = 2 * time.Minute // sooner than load balancers cut
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	return options, nil
 }

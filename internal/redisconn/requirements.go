@@ -20,6 +20,9 @@ var ErrUnfit = errors.New("this redis cannot be used")
 // tell is a warning.
 func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []string, err error) {
 	text, err := client.Info(ctx).Result()
+	if redis.HasErrorPrefix(err, "NOPERM") {
+		return []string{"redis does not let this user run INFO; pushq needs redis 6.2 or later with maxmemory-policy noeviction and appendonly yes"}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read INFO of redis: %w", err)
 	}
@@ -40,7 +43,11 @@ func judge(info map[string]string) (warnings []string, err error) {
 	default:
 		return nil, fmt.Errorf("%w: maxmemory-policy is %s, so Redis may throw pushes away; set it to noeviction", ErrUnfit, policy)
 	}
-	if appendOnly, known := info["aof_enabled"]; known && appendOnly == "0" {
+	switch info["aof_enabled"] {
+	case "1":
+	case "":
+		warnings = append(warnings, "INFO does not tell aof_enabled; with appendonly no, what Redis accepted since its last snapshot is lost when it stops")
+	default:
 		warnings = append(warnings, "appendonly is off: what Redis accepted since its last snapshot is lost when it stops; set appendonly yes")
 	}
 	return warnings, nil

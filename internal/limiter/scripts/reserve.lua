@@ -7,7 +7,8 @@
 -- ARGV[3] microseconds from now before which a slot is of no use to it
 --
 -- Returns {now, milliseconds of brake, delay in force, slot, slot, ...}; times
--- are microseconds since 1970 on Redis' clock. No slots under the brake.
+-- are microseconds since 1970 on Redis' clock. No slots under the brake, and
+-- fewer than wanted where they would lie too far ahead.
 --
 -- Fields of the state: next (the first time not handed out), delay and
 -- delay_at (the longest delay that a process announced, and when), speed and
@@ -46,8 +47,13 @@ if brake > 0 or wanted == 0 then
   return {now, math.max(brake, 0), delay}
 end
 
--- A pace far ahead of the clock: the clock has jumped back (failover).
-if next_start > now + 5000000 + 100 * delay then next_start = now end
+-- Nothing is handed out beyond this, so a pace beyond it means that the clock
+-- has jumped back (failover), and the other times are in the future too.
+local far = now + 5000000 + 100 * delay
+if next_start > far then
+  next_start, warm_at, speed_at = now, now, now
+  redis.call('HSET', KEYS[1], 'speed_at', string.format('%.0f', speed_at))
+end
 if next_start < now - idle then warm_at = now end
 -- No burst: what was not used is gone.
 local start = math.max(next_start, now + ahead)
@@ -56,12 +62,14 @@ if speed < 1 then speed = math.min(1, speed + recovery * math.max(now - speed_at
 
 local reply = {now, 0, delay}
 for _ = 1, wanted do
-  reply[#reply + 1] = start
   local step = delay
   if start < warm_at + warm_up then
     step = step * (1 + cold_extra * (1 - math.max(start - warm_at, 0) / warm_up))
   end
-  start = start + math.ceil(step / speed)
+  step = math.ceil(step / speed)
+  if start + step > far then break end
+  reply[#reply + 1] = start
+  start = start + step
 end
 
 store('next', string.format('%.0f', start), 'warm_at', string.format('%.0f', warm_at))

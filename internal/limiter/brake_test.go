@@ -1,0 +1,82 @@
+package limiter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/testenv"
+)
+
+func TestALongBrakeRefusesAtOnceUntilItIsLifted(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	one, other := startLimiter(t, server.URL(), 2*time.Millisecond), startLimiter(t, server.URL(), 2*time.Millisecond)
+	_, err := other.Wait(t.Context(), Immediate)
+	require.NoError(t, err)
+	require.NoError(t, one.Throttled(t.Context(), time.Minute))
+
+	started := time.Now()
+	_, err = one.Wait(t.Context(), Immediate)
+	var braked *BrakedError
+	require.ErrorAs(t, err, &braked)
+	require.InDelta(t, time.Minute, braked.Remaining, float64(5*time.Second))
+	require.ErrorContains(t, err, "the provider asked to wait another ")
+	_, err = other.Wait(t.Context(), Immediate) // hears of it when it asks for slots
+	require.ErrorAs(t, err, &braked)
+	require.Less(t, time.Since(started), 2*time.Second)
+
+	require.NoError(t, server.Client(t).Del(t.Context(), brakeKey).Err())
+	for _, l := range []*Limiter{one, other} {
+		testenv.Eventually(t, 3*time.Second, "a slot after the brake was lifted", func() bool {
+			_, err := l.Wait(t.Context(), Immediate)
+			return err == nil
+		})
+	}
+}
+
+func TestAShortBrakeIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	one, other := startLimiter(t, server.URL(), 2*time.Millisecond), startLimiter(t, server.URL(), 2*time.Millisecond)
+	_, err := other.Wait(t.Context(), Immediate)
+	require.NoError(t, err)
+	const pause = 700 * time.Millisecond
+	started := time.Now()
+	require.NoError(t, one.Throttled(t.Context(), pause))
+	for _, l := range []*Limiter{one, other} {
+		slot, err := l.Wait(t.Context(), Immediate)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, slot.RedisAt.Sub(started), pause-time.Millisecond)
+		require.Less(t, slot.RedisAt.Sub(started), pause+3*time.Second)
+	}
+}
+
+func TestAShortBrakeThatIsLiftedIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	l := startLimiter(t, server.URL(), 2*time.Millisecond)
+	started := time.Now()
+	require.NoError(t, l.Throttled(t.Context(), 9*time.Second))
+	waiting := waitInBackground(t.Context(), l, Immediate)
+	eventuallyWaiting(t, l, Immediate, 1)
+	require.NoError(t, server.Client(t).Del(t.Context(), brakeKey).Err())
+	require.NoError(t, receive(t, "a slot", waiting).err)
+	require.Less(t, time.Since(started), 5*time.Second)
+}
+
+func TestA429WithoutAPauseOnlySlowsDown(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	l := startLimiter(t, server.URL(), 20*time.Millisecond)
+	require.NoError(t, l.Throttled(t.Context(), 0))
+	slots := gather(t, 10, Immediate, l).waitFor(t, 10)
+	requireApart(t, slots, 24*time.Millisecond) // 20 ms / 0.8, recovering
+}
+
+func TestThrottledWithoutRedisIsAnError(t *testing.T) {
+	t.Parallel()
+	l := startLimiter(t, "redis://"+testenv.FreeAddress(t), 2*time.Millisecond)
+	require.ErrorContains(t, l.Throttled(t.Context(), time.Second), "slow the pace down")
+}

@@ -1,0 +1,126 @@
+package limiter
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/redisconn"
+	"pushq/internal/testenv"
+)
+
+const (
+	paceKey  = "{test}:pace"
+	brakeKey = "{test}:brake"
+)
+
+func connect(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	clients, err := redisconn.Open(url, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = clients.Close() })
+	return clients.Control
+}
+
+// startLimiter starts a limiter with its own connections, as a process has.
+func startLimiter(t testing.TB, url string, delay time.Duration) *Limiter {
+	t.Helper()
+	l := Start(connect(t, url), Options{PaceKey: paceKey, BrakeKey: brakeKey, Delay: delay, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(l.Stop)
+	return l
+}
+
+// onEveryServer runs a test on Redis and on the embedded one.
+func onEveryServer(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+	t.Parallel()
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, connect(t, testenv.StartRedis(t).URL()))
+	})
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		embedded, err := redisconn.StartEmbedded()
+		require.NoError(t, err)
+		t.Cleanup(embedded.Close)
+		test(t, connect(t, embedded.URL()))
+	})
+}
+
+// scriptCalls is how many times a server has run a script.
+func scriptCalls(t testing.TB, server *testenv.Redis) int {
+	t.Helper()
+	info, err := server.Client(t).Info(t.Context(), "commandstats").Result()
+	require.NoError(t, err)
+	total := 0
+	for _, found := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(info, -1) {
+		calls, err := strconv.Atoi(found[1])
+		require.NoError(t, err)
+		total += calls
+	}
+	return total
+}
+
+// crowd are goroutines that take one slot after the other.
+type crowd struct {
+	mutex sync.Mutex
+	slots []Slot
+}
+
+// gather starts a crowd at some limiters that ends with the test.
+func gather(t testing.TB, size int, class Class, limiters ...*Limiter) *crowd {
+	c := &crowd{}
+	ctx, cancel := context.WithCancel(context.Background())
+	var members sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		members.Wait()
+	})
+	for _, l := range limiters {
+		for range size {
+			members.Go(func() {
+				for ctx.Err() == nil {
+					slot, err := l.Wait(ctx, class)
+					if err != nil {
+						select { // a slot is not to be had at once
+						case <-ctx.Done():
+						case <-time.After(20 * time.Millisecond):
+						}
+						continue
+					}
+					c.mutex.Lock()
+					c.slots = append(c.slots, slot)
+					c.mutex.Unlock()
+				}
+			})
+		}
+	}
+	return c
+}
+
+// taken returns the slots so far by their time.
+func (c *crowd) taken() []Slot {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return slices.SortedFunc(slices.Values(c.slots), func(a, b Slot) int { return a.RedisAt.Compare(b.RedisAt) })
+}
+
+func (c *crowd) waitFor(t testing.TB, count int) []Slot {
+	t.Helper()
+	testenv.Eventually(t, 20*time.Second, strconv.Itoa(count)+" slots", func() bool { return len(c.taken()) >= count })
+	return c.taken()
+}
+
+func requireApart(t testing.TB, slots []Slot, delay time.Duration) {
+	t.Helper()
+	for i := 1; i < len(slots); i++ {
+		require.GreaterOrEqual(t, slots[i].RedisAt.Sub(slots[i-1].RedisAt), delay, "slots %d and %d of %d", i-1, i, len(slots))
+	}
+}
