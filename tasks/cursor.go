@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -34,15 +33,16 @@ func decodeCursor(text string, state State, sources int) ([]position, error) {
 	if text == "" {
 		return make([]position, sources), nil
 	}
-	decoded, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	decoded, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
 	}
 	var read cursor
-	decoder := json.NewDecoder(bytes.NewReader(decoded))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&read); err != nil {
+	if err := json.Unmarshal(decoded, &read); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
+	}
+	if encodeCursor(read.State, read.Positions) != text {
+		return nil, ErrCursor // holds more than List wrote
 	}
 	if read.State != state || len(read.Positions) != sources {
 		return nil, fmt.Errorf("%w: it belongs to status %q", ErrCursor, read.State)

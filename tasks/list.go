@@ -85,6 +85,9 @@ type source struct {
 	order order
 	// perMilli turns the source's scores into comparable times.
 	perMilli float64
+	// unended leaves out the pushes whose record has an end: the index of dead
+	// pushes, which is another source of the listing, has them.
+	unended bool
 }
 
 type order int
@@ -102,11 +105,11 @@ func (r *Reader) sources(state State) []source {
 	sets := func(asynqState asynq.TaskState, order order) []source {
 		var result []source
 		for _, queue := range r.channel.Queues() {
-			result = append(result, source{asynqStateKey(queue, asynqState), order, seconds})
+			result = append(result, source{key: asynqStateKey(queue, asynqState), order: order, perMilli: seconds})
 		}
 		return result
 	}
-	dead := source{r.channel.DeadKey(), newestFirst, millis}
+	dead := source{key: r.channel.DeadKey(), order: newestFirst, perMilli: millis}
 	switch state {
 	case Scheduled:
 		return append(sets(asynq.TaskStateScheduled, oldestFirst), sets(asynq.TaskStateRetry, oldestFirst)...)
@@ -119,7 +122,11 @@ func (r *Reader) sources(state State) []source {
 	case Sent:
 		return sets(asynq.TaskStateCompleted, newestFirst)
 	case Cancelled: // the archive has those that an operator stopped with asynq's tools
-		return append(sets(asynq.TaskStateArchived, newestFirst), dead)
+		archived := sets(asynq.TaskStateArchived, newestFirst)
+		for place := range archived {
+			archived[place].unended = true
+		}
+		return append(archived, dead)
 	default:
 		return []source{dead}
 	}
@@ -127,8 +134,9 @@ func (r *Reader) sources(state State) []source {
 
 // An entry is one id of a source and its time in milliseconds.
 type entry struct {
-	id   string
-	time float64
+	id      string
+	time    float64
+	unended bool // as its source
 }
 
 // read returns up to limit entries from a position on.
@@ -166,7 +174,7 @@ func (s source) read(ctx context.Context, client redis.UniversalClient, from pos
 	entries := make([]entry, len(members))
 	for place, member := range members {
 		id, _ := member.Member.(string)
-		entries[place] = entry{id: id, time: member.Score * s.perMilli}
+		entries[place] = entry{id: id, time: member.Score * s.perMilli, unended: s.unended}
 	}
 	return entries, nil
 }
@@ -243,7 +251,9 @@ func (r *Reader) reports(ctx context.Context, state State, chosen []entry) ([]Re
 			if errors.Is(err, ErrNotFound) { // gone meanwhile
 				return nil
 			}
-			found[place] = report
+			if err == nil && !(entry.unended && report.ended) {
+				found[place] = report
+			}
 			return err
 		})
 	}
@@ -254,7 +264,7 @@ func (r *Reader) reports(ctx context.Context, state State, chosen []entry) ([]Re
 	seen := make(map[string]bool, len(found))
 	for _, report := range found {
 		if report.State == state && !seen[report.Push.ID] {
-			seen[report.Push.ID] = true // a cancelled push may be in the index and in the archive
+			seen[report.Push.ID] = true // it may have moved from one source to another between the reads
 			kept = append(kept, report)
 		}
 	}

@@ -22,6 +22,8 @@ type Report struct {
 	// while it is SCHEDULED, in RETRY, or PENDING after a deferral.
 	NextAttemptAt time.Time
 	Attempts      []Attempt
+
+	ended bool // the record has an end
 }
 
 // Reader answers what became of a push. It is safe for concurrent use.
@@ -99,7 +101,7 @@ func report(id string, task *asynq.TaskInfo, record *Record) (Report, error) {
 	}
 	result := Report{State: state}
 	if record != nil {
-		result.Push, result.Attempts = record.Push, record.Attempts
+		result.Push, result.Attempts, result.ended = record.Push, record.Attempts, record.End != ""
 	} else {
 		// What cannot be decoded is shown with its id and state alone; the
 		// handler ends it FAILED.

@@ -46,7 +46,8 @@ if ARGV[3] ~= '' then
   record.attempts = attempts
 end
 
-if ending == 'SENT' or (ending ~= '' and not record['end']) then
+-- The first end stays, but for a SENT that comes late.
+if ending ~= '' and (not record['end'] or ending == 'SENT' and record['end'] ~= 'SENT') then
   record['end'] = ending
   record.endedAt = now
   if ending == 'SENT' then

@@ -1,0 +1,276 @@
+package tasks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/testenv"
+)
+
+func TestFinishRecordsSuccess(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		startedAt := s.record().Attempts[0].StartedAt
+		s.succeed("a")
+
+		record := s.record()
+		millis := int64(12)
+		require.Equal(t, []Attempt{{Token: "a", Status: AttemptOK, StartedAt: startedAt, Millis: &millis}}, record.Attempts)
+		require.Equal(t, Sent, record.End)
+		require.WithinDuration(t, time.Now(), record.EndedAt.Time(), time.Minute)
+		require.Equal(t, s.push, record.Push)
+		require.False(t, s.dead())
+		s.requireLifetime(testRetention.Sent)
+	})
+}
+
+func TestFinishRecordsAnErrorAfterWhichThePushGoesOn(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		millis := int64(15000)
+		attempt := Attempt{
+			Token: "a", Status: AttemptError, StartedAt: MillisOf(time.Now().Add(-15 * time.Second)), Millis: &millis,
+			ErrorType: ErrorOther, ErrorMessage: "no answer", StackTrace: "main.go:1", MaybeDelivered: true,
+		}
+		require.NoError(t, s.records.Finish(t.Context(), s.push, attempt, ""))
+		require.Equal(t, &Record{Push: s.push, Attempts: []Attempt{attempt}}, s.record())
+		require.False(t, s.dead())
+		s.requireLifetime(testRetention.Dead)
+	})
+}
+
+func TestFinishIndexesTheDead(t *testing.T) {
+	for _, end := range []State{Failed, GivenUp, Cancelled} {
+		t.Run(string(end), func(t *testing.T) {
+			onEachRedis(t, func(t *testing.T, client *redis.Client) {
+				s := newStory(t, client)
+				s.push = newWindowedPush(time.Now().Add(100 * 24 * time.Hour))
+				s.begun("a")
+				s.fail("a", end)
+
+				record := s.record()
+				require.Equal(t, end, record.End)
+				score, err := client.ZScore(t.Context(), Swrve.DeadKey(), s.push.ID).Result()
+				require.NoError(t, err)
+				require.Equal(t, record.EndedAt, Millis(score))
+				s.requireLifetime(testRetention.Dead)
+			})
+		})
+	}
+}
+
+func TestTheIndexOfDeadPushesIsTrimmedByAge(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		forgotten := float64(time.Now().Add(-testRetention.Dead - time.Minute).UnixMilli())
+		known := float64(time.Now().Add(-testRetention.Dead + time.Minute).UnixMilli())
+		require.NoError(t, client.ZAdd(t.Context(), Swrve.DeadKey(),
+			redis.Z{Score: forgotten, Member: "forgotten"}, redis.Z{Score: known, Member: "known"}).Err())
+		s.end(Failed)
+		members, err := client.ZRange(t.Context(), Swrve.DeadKey(), 0, -1).Result()
+		require.NoError(t, err)
+		require.Equal(t, []string{"known", s.push.ID}, members)
+	})
+}
+
+func TestFinishMayBeRepeated(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		for name, finish := range map[string]func(*story){
+			"sent":      func(s *story) { s.succeed("a") },
+			"failed":    func(s *story) { s.fail("a", Failed) },
+			"given up":  func(s *story) { s.fail("a", GivenUp) },
+			"retry":     func(s *story) { s.fail("a", "") },
+			"withdrawn": func(s *story) { s.withdraw("a") },
+			"ended":     func(s *story) { s.end(GivenUp) },
+		} {
+			s := newStory(t, client)
+			s.begun("a")
+			finish(s)
+			record := s.record()
+			time.Sleep(2 * time.Millisecond) // a repeat that wrote its own time would show
+			finish(s)
+			require.Equal(t, record, s.record(), name)
+		}
+	})
+}
+
+func TestALateSuccessOfAnInterruptedAttempt(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		for _, end := range []State{"", Failed, GivenUp, Cancelled} {
+			s := newStory(t, client)
+			s.begun("a")
+			s.interrupt("a", 2*time.Hour)
+			require.Equal(t, 1, s.begun("b").Interrupted)
+			s.fail("b", end)
+
+			s.succeed("a")
+			require.Equal(t, []AttemptStatus{AttemptOK, AttemptError}, s.attempts())
+			require.False(t, s.record().Attempts[0].MaybeDelivered)
+			require.Empty(t, s.record().Attempts[0].ErrorMessage)
+			require.Equal(t, Sent, s.record().End)
+			require.False(t, s.dead())
+			s.requireLifetime(testRetention.Sent)
+			require.Equal(t, AlreadySent, s.begin(s.attempting("c")).Answer)
+		}
+	})
+}
+
+// The next attempt, in process already, may still fail and must not undo SENT.
+func TestALateSuccessWhileTheNextAttemptIsInProcess(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		s.interrupt("a", 2*time.Hour)
+		s.begun("b")
+		s.succeed("a")
+		endedAt := s.record().EndedAt
+		s.fail("b", GivenUp)
+		require.Equal(t, []AttemptStatus{AttemptOK, AttemptError}, s.attempts())
+		require.Equal(t, Sent, s.record().End)
+		require.Equal(t, endedAt, s.record().EndedAt)
+		require.False(t, s.dead())
+		s.requireLifetime(testRetention.Sent)
+	})
+}
+
+func TestALateErrorEndsNothing(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		s.interrupt("a", 2*time.Hour)
+		s.begun("b")
+		s.fail("a", GivenUp)
+		require.Empty(t, s.record().End)
+		require.False(t, s.dead())
+		require.Equal(t, []AttemptStatus{AttemptError, AttemptInProcess}, s.attempts())
+		require.Equal(t, 503, s.record().Attempts[0].ErrorCode)
+		s.succeed("b")
+		require.Equal(t, Sent, s.record().End)
+	})
+}
+
+func TestSuccessIsNeverOverwritten(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		s.succeed("a")
+		record := s.record()
+		s.fail("a", Failed)
+		s.withdraw("a")
+		s.end(GivenUp)
+		s.end(Cancelled)
+		require.Equal(t, record, s.record())
+		require.False(t, s.dead())
+	})
+}
+
+func TestTheFirstEndStays(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.end(Cancelled)
+		record := s.record()
+		s.end(Failed)
+		require.Equal(t, record, s.record())
+	})
+}
+
+func TestWithdrawClosesTheAttemptUncounted(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		startedAt := s.record().Attempts[0].StartedAt
+		s.withdraw("a")
+		none := int64(0)
+		require.Equal(t, []Attempt{{
+			Token: "a", Status: AttemptError, StartedAt: startedAt, Millis: &none,
+			ErrorType: ErrorOther, ErrorMessage: "not sent: shutdown", Uncounted: true,
+		}}, s.record().Attempts)
+		require.Empty(t, s.record().End)
+		s.requireLifetime(testRetention.Dead)
+	})
+}
+
+func TestWithdrawOfAnAttemptThatWasNeverRecorded(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.withdraw("a")
+		keys, err := client.Keys(t.Context(), "*").Result()
+		require.NoError(t, err)
+		require.Empty(t, keys)
+
+		s.begun("a")
+		record := s.record()
+		s.withdraw("b")
+		require.Equal(t, record, s.record())
+	})
+}
+
+func TestFinishWritesTheRecordThatIsGone(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		require.NoError(t, client.Del(t.Context(), Swrve.RecordKey(s.push.ID)).Err())
+		s.fail("a", Failed)
+
+		record := s.record()
+		require.Equal(t, s.push, record.Push)
+		require.Equal(t, Failed, record.End)
+		require.Equal(t, []AttemptStatus{AttemptError}, s.attempts())
+		require.WithinDuration(t, time.Now(), record.Attempts[0].StartedAt.Time(), time.Minute)
+		require.True(t, s.dead())
+		s.requireLifetime(testRetention.Dead)
+	})
+}
+
+func TestEndWithoutAnAttempt(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.end(GivenUp)
+		record := s.record()
+		require.Equal(t, &Record{Push: s.push, End: GivenUp, EndedAt: record.EndedAt}, record)
+		require.NotZero(t, record.EndedAt)
+		require.True(t, s.dead())
+	})
+}
+
+func TestABigErrorMessageIsKept(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		message := strings.Repeat(`<"\Ошибка 💥/>`+"\n", 5_000)
+		require.NoError(t, s.records.Finish(t.Context(), s.push, Attempt{
+			Token: "a", Status: AttemptError, ErrorType: ErrorOther, ErrorMessage: message,
+		}, ""))
+		require.Equal(t, message, s.record().Attempts[0].ErrorMessage)
+	})
+}
+
+func TestFinishWhoseReplyWasLost(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	proxy := testenv.NewProxy(t, server.Addr())
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr()}) // repeats, as go-redis does by default
+	t.Cleanup(func() { _ = client.Close() })
+	require.NoError(t, finishScript.Load(t.Context(), client).Err())
+
+	s := newStory(t, client)
+	s.begun("a")
+	proxy.CutReplyTo(finishScript.Hash(), 1)
+	s.fail("a", GivenUp)
+	require.Equal(t, 1, proxy.Cut())
+	require.Equal(t, []AttemptStatus{AttemptError}, s.attempts())
+	require.Equal(t, GivenUp, s.record().End)
+
+	// The record is gone: only the first of the two calls may write a new attempt.
+	s = newStory(t, client)
+	proxy.CutReplyTo(finishScript.Hash(), 1)
+	s.succeed("a")
+	require.Equal(t, 2, proxy.Cut())
+	require.Equal(t, []AttemptStatus{AttemptOK}, s.attempts())
+}

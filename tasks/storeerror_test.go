@@ -1,0 +1,46 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatAnErrorOfRedisMeans(t *testing.T) {
+	t.Parallel()
+	for text, meaning := range map[string]error{
+		"OOM command not allowed when used memory > 'maxmemory'.":                  ErrNotStored,
+		"READONLY You can't write against a read only replica.":                    ErrNotStored,
+		"MISCONF Redis is configured to save RDB snapshots":                        ErrNotStored,
+		"LOADING Redis is loading the dataset in memory":                           ErrNotStored,
+		"MASTERDOWN Link with MASTER is down":                                      ErrNotStored,
+		"CLUSTERDOWN The cluster is down":                                          ErrNotStored,
+		"NOREPLICAS Not enough good replicas to write.":                            ErrNotStored,
+		"NOAUTH Authentication required.":                                          ErrNotStored,
+		"WRONGPASS invalid username-password pair":                                 ErrNotStored,
+		"NOPERM this user has no permissions":                                      ErrNotStored,
+		"BUSY Redis is busy running a script.":                                     ErrNotStored,
+		"dial tcp 127.0.0.1:6379: connect: connection refused":                     ErrNotStored,
+		"dial unix /run/redis.sock: connect: no such file or directory":            ErrNotStored,
+		"UNKNOWN: redis command error: SADD failed: OOM command not allowed":       ErrNotStored,
+		"read tcp 127.0.0.1:50000->127.0.0.1:6379: i/o timeout":                    ErrOutcomeUnknown,
+		"write tcp 127.0.0.1:50000->127.0.0.1:6379: write: broken pipe":            ErrOutcomeUnknown,
+		"read tcp 127.0.0.1:50000->127.0.0.1:6379: read: connection reset by peer": ErrOutcomeUnknown,
+		"some text that nobody has seen yet":                                       ErrOutcomeUnknown,
+	} {
+		original := errors.New(text)
+		err := storeError(fmt.Errorf("wrapped: %w", original))
+		require.ErrorIs(t, err, meaning, text)
+		require.ErrorIs(t, err, original, text)
+		require.NotErrorIs(t, err, map[error]error{ErrNotStored: ErrOutcomeUnknown, ErrOutcomeUnknown: ErrNotStored}[meaning], text)
+	}
+	require.ErrorIs(t, storeError(redis.ErrClosed), ErrNotStored)
+	require.ErrorIs(t, storeError(redis.ErrPoolTimeout), ErrNotStored)
+	require.ErrorIs(t, storeError(io.EOF), ErrOutcomeUnknown)
+	require.ErrorIs(t, storeError(context.DeadlineExceeded), ErrOutcomeUnknown)
+}
