@@ -250,8 +250,12 @@ func (r *run) withdraw(answer error) error {
 	if r.begun.Attempt == 0 {
 		return answer
 	}
+	reason := "not sent: it has been delivered already"
+	if answer != nil {
+		reason = "not sent: " + answer.Error()
+	}
 	_ = r.persist(r.push.ID, func(ctx context.Context) error {
-		return r.records.Withdraw(ctx, r.push, r.token, "not sent: "+answer.Error())
+		return r.records.Withdraw(ctx, r.push, r.token, reason)
 	})
 	return answer
 }
@@ -268,7 +272,10 @@ func (r *run) impossible(ctx context.Context, outcome Outcome) error {
 
 // conclude records the outcome of the attempt and returns the answer.
 func (r *run) conclude(outcome Outcome, took time.Duration) error {
-	finishedAt := r.clock.Now()
+	finishedAt := time.Now() // not on Redis' clock: asynq keeps retries by the host's
+	// asynq cannot store a text that is not UTF-8, and keeps it with the task.
+	outcome.ErrorMessage = cut(outcome.ErrorMessage, maxMessage)
+	outcome.StackTrace = cut(outcome.StackTrace, maxStackTrace)
 	if outcome.Throttled {
 		if err := r.slots.Throttled(r.life, outcome.RetryAfter); err != nil {
 			r.Log.Warn("the pace was not slowed down", slog.Any("error", err))
@@ -285,7 +292,7 @@ func (r *run) conclude(outcome Outcome, took time.Duration) error {
 	attempt := tasks.Attempt{
 		Token: r.token, Status: tasks.AttemptOK, Millis: &millis,
 		ErrorType: outcome.ErrorType, ErrorCode: outcome.ErrorCode,
-		ErrorMessage: cut(outcome.ErrorMessage, maxMessage), StackTrace: cut(outcome.StackTrace, maxStackTrace),
+		ErrorMessage: outcome.ErrorMessage, StackTrace: outcome.StackTrace,
 		MaybeDelivered: outcome.MaybeDelivered,
 	}
 	if outcome.Verdict != Delivered {

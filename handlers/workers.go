@@ -27,7 +27,7 @@ type ServersOptions struct {
 	Channel tasks.Channel
 	// Concurrency is the number of pushes handled at once, of each queue.
 	Concurrency int
-	// Pollers is the number of asynq servers of each queue.
+	// Pollers is the number of asynq servers of each queue, at most Concurrency.
 	Pollers int
 	// RetryInterval is for errors that are not the pipeline's own.
 	RetryInterval time.Duration
@@ -48,11 +48,12 @@ func StartServers(client redis.UniversalClient, handler asynq.Handler, options S
 	mux := asynq.NewServeMux()
 	mux.Handle(options.Channel.TaskType(), handler)
 	s := &Servers{}
+	pollers := min(options.Pollers, options.Concurrency) // a server handles at least one push
 	for _, queue := range options.Channel.Queues() {
-		for poller := range options.Pollers {
+		for poller := range pollers {
 			server := asynq.NewServerFromRedisClient(client, asynq.Config{
 				Queues:                   map[string]int{queue: 1},
-				Concurrency:              share(options.Concurrency, options.Pollers, poller),
+				Concurrency:              share(options.Concurrency, pollers, poller),
 				TaskCheckInterval:        taskCheckInterval,
 				DelayedTaskCheckInterval: delayedTaskCheckInterval,
 				ShutdownTimeout:          options.ShutdownTimeout,
@@ -95,7 +96,7 @@ func share(concurrency, pollers, poller int) int {
 	if poller < concurrency%pollers {
 		part++
 	}
-	return max(part, 1)
+	return part
 }
 
 // AutoPollers is how many asynq servers a queue needs: one fetches about one

@@ -2,6 +2,7 @@ package swrve
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -28,7 +29,8 @@ func retryAfter(header string, now time.Time) time.Duration {
 	if header == "" {
 		return 0
 	}
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+	seconds, err := strconv.ParseUint(header, 10, 31)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then seconds is the largest value
 		return time.Duration(seconds) * time.Second
 	}
 	if date, err := http.ParseTime(header); err == nil {

@@ -43,8 +43,8 @@ type Config struct {
 
 const (
 	maxAnswer     = 64 << 10
-	frozenBy      = time.Second // a timeout that fires this much late
-	frozenMercy   = time.Second // gives an answer that is here already this long to be read
+	frozenBy      = 100 * time.Millisecond // a timeout that fires this much late
+	frozenMercy   = time.Second            // gives an answer that is here already this long to be read
 	idleTimeout   = 50 * time.Second
 	maxHeaderSize = 32 << 10
 )
@@ -52,7 +52,6 @@ const (
 // Client sends pushes to Swrve. It is safe for concurrent use.
 type Client struct {
 	Config
-	http      *http.Client
 	transport *http.Transport
 }
 
@@ -71,14 +70,7 @@ func New(config Config) *Client {
 		// connection would delay starts behind answers.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
-	return &Client{
-		Config:    config,
-		transport: transport,
-		http: &http.Client{
-			Transport:     transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}
+	return &Client{Config: config, transport: transport}
 }
 
 // Close closes idle connections.
@@ -107,7 +99,10 @@ func (c *Client) Prepare(push tasks.Push) (send func() handlers.Outcome, impossi
 }
 
 func (c *Client) send(form string) handlers.Outcome {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	var connected atomic.Bool
+	ctx, cancel := context.WithCancelCause(httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}))
 	defer cancel(nil)
 	deadline := time.Now().Add(c.Timeout)
 	expire := time.AfterFunc(c.Timeout, func() {
@@ -122,10 +117,6 @@ func (c *Client) send(form string) handlers.Outcome {
 	})
 	defer expire.Stop()
 
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	})
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, strings.NewReader(form))
 	if err != nil {
 		return handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: "swrve.url: " + err.Error()}
@@ -134,7 +125,8 @@ func (c *Client) send(form string) handlers.Outcome {
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "pushq")
 
-	response, err := c.http.Do(request)
+	// A redirect is an answer like any other: the transport follows none.
+	response, err := c.transport.RoundTrip(request)
 	if err != nil {
 		return c.noAnswer(ctx, err, connected.Load())
 	}
@@ -155,10 +147,6 @@ func (c *Client) noAnswer(ctx context.Context, err error, connected bool) handle
 	}
 	if c.RetryNetworkErrors {
 		outcome.Verdict = handlers.Retryable
-	}
-	var inner *url.Error // says the URL, which is in the configuration
-	if errors.As(err, &inner) {
-		err = inner.Err
 	}
 	outcome.ErrorMessage = "no answer: " + err.Error()
 	if errors.Is(context.Cause(ctx), errTimeout) {
@@ -185,8 +173,8 @@ func (c *Client) judge(status int, header http.Header, body []byte) handlers.Out
 	if slices.Contains(c.RetryStatuses, status) {
 		outcome.Verdict = handlers.Retryable
 	}
-	if status == http.StatusTooManyRequests {
-		outcome.Throttled = true
+	outcome.Throttled = status == http.StatusTooManyRequests
+	if outcome.Throttled || outcome.Verdict == handlers.Retryable {
 		outcome.RetryAfter = min(retryAfter(header.Get("Retry-After"), time.Now()), c.MaxRetryAfter)
 	}
 	return outcome

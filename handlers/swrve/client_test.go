@@ -1,0 +1,544 @@
+package swrve_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"pushq/handlers"
+	"pushq/handlers/swrve"
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+func TestMain(m *testing.M) {
+	// The tests speak to loopback addresses only.
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+		_ = os.Unsetenv(name)
+	}
+	if target := os.Getenv(frozenSenderVariable); target != "" {
+		beAFrozenSender(target)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+const campaignKey = "campaign-key-of-hello"
+
+func config(url string) swrve.Config {
+	return swrve.Config{
+		URL:                url,
+		Timeout:            10 * time.Second,
+		Connections:        64,
+		RetryStatuses:      []int{429, 500, 502, 503, 504},
+		RetryNetworkErrors: true,
+		MaxRetryAfter:      5 * time.Minute,
+		PushKeys:           map[string]map[string]string{"Hello": {tasks.IOS: campaignKey}},
+	}
+}
+
+func newClient(t *testing.T, config swrve.Config) *swrve.Client {
+	client := swrve.New(config)
+	t.Cleanup(client.Close)
+	return client
+}
+
+func pushFor(user string) tasks.Push {
+	return tasks.Push{Platform: tasks.IOS, MessagePrototypeKey: "Hello", PushKey: user, Message: "Hello client!"}
+}
+
+func send(t require.TestingT, client *swrve.Client, push tasks.Push) handlers.Outcome {
+	send, impossible := client.Prepare(push)
+	require.Nil(t, impossible)
+	return send()
+}
+
+func startSimulator(t *testing.T, config swrvesim.Config) (simulator *swrvesim.Simulator, url string) {
+	simulator = swrvesim.New(config)
+	base, err := simulator.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, simulator.Close()) })
+	return simulator, base + "/push"
+}
+
+// startRaw listens, reads requests as they come, and lets answer write what it
+// likes to the connection; false from it closes the connection.
+func startRaw(t *testing.T, answer func(connection net.Conn, request *http.Request, body string) bool) (url string) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		_ = listener.Close()
+		running.Wait()
+	})
+	serve := func(connection net.Conn) {
+		defer connection.Close()
+		reader := bufio.NewReader(connection)
+		for {
+			request, err := http.ReadRequest(reader)
+			if err != nil {
+				return
+			}
+			body, err := io.ReadAll(request.Body)
+			if err != nil || !answer(connection, request, string(body)) {
+				return
+			}
+		}
+	}
+	running.Go(func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { serve(connection) })
+		}
+	})
+	return "http://" + listener.Addr().String() + "/push"
+}
+
+// answerRaw answers every request with the same bytes and closes the connection.
+func answerRaw(t *testing.T, answer string) (url string) {
+	return startRaw(t, func(connection net.Conn, _ *http.Request, _ string) bool {
+		_, _ = io.WriteString(connection, answer)
+		return false
+	})
+}
+
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	for _, test := range []bool{false, true} {
+		t.Run(fmt.Sprint("test=", test), func(t *testing.T) {
+			t.Parallel()
+			var request *http.Request
+			var form url.Values
+			target := startRaw(t, func(connection net.Conn, got *http.Request, body string) bool {
+				request = got
+				form, _ = url.ParseQuery(body)
+				_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				return false
+			})
+			configured := config(target)
+			configured.Test = test
+			require.Equal(t, handlers.Outcome{}, send(t, newClient(t, configured), pushFor("ann")))
+
+			want := url.Values{"push_key": {campaignKey}, "user": {"ann"}, "message": {"Hello client!"}}
+			if test {
+				want.Set("test", "1")
+			}
+			require.Equal(t, want, form)
+			require.Equal(t, "POST /push", request.Method+" "+request.RequestURI)
+			require.Equal(t, []string{"application/json"}, request.Header.Values("Accept"))
+			require.Equal(t, []string{"application/x-www-form-urlencoded; charset=utf-8"}, request.Header.Values("Content-Type"))
+			require.Equal(t, []string{"pushq"}, request.Header.Values("User-Agent"))
+			require.Empty(t, request.Header.Values("Accept-Encoding"))
+		})
+	}
+}
+
+func TestAnyTextArrivesUnchanged(t *testing.T) {
+	t.Parallel()
+	simulator, target := startSimulator(t, swrvesim.Config{})
+	anyText := rapid.OneOf(rapid.String(), rapid.StringN(0, -1, 2000), rapid.SampledFrom([]string{
+		"", "a&b=c+d%20;e", "\x00\r\n\t", "žluťoučký 🐎 \u2028 \U0010FFFF", `{"a":"b"}`, " leading and trailing ",
+	}))
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.StringN(1, -1, 200).Draw(t, "key")
+		push := pushFor("u" + anyText.Draw(t, "user"))
+		push.Message = anyText.Draw(t, "message")
+		configured := config(target)
+		configured.PushKeys = map[string]map[string]string{"Hello": {tasks.IOS: key}}
+		client := swrve.New(configured)
+		defer client.Close()
+		require.Equal(t, handlers.Delivered, send(t, client, push).Verdict)
+		ledger := simulator.Ledger()
+		got := ledger[len(ledger)-1]
+		require.Equal(t, []string{key, push.PushKey, push.Message, ""}, []string{got.PushKey, got.User, got.Message, got.Test})
+		require.Empty(t, got.Other)
+	})
+}
+
+func TestOutcomeOfAnswers(t *testing.T) {
+	t.Parallel()
+	refusal := func(verdict handlers.Verdict, code int, message string) handlers.Outcome {
+		return handlers.Outcome{
+			Verdict: verdict, ErrorType: tasks.ErrorSwrve, ErrorCode: code, ErrorMessage: message, Throttled: code == 429,
+		}
+	}
+	retryable := func(code int) handlers.Outcome {
+		return refusal(handlers.Retryable, code, http.StatusText(code))
+	}
+	permanent := func(code int) handlers.Outcome {
+		return refusal(handlers.Permanent, code, http.StatusText(code))
+	}
+	html := func(code int) string {
+		return fmt.Sprintf("<html><head><title>%[1]d %[2]s</title></head><body><h1>%[1]d %[2]s</h1></body></html>", code, http.StatusText(code))
+	}
+	tests := map[string]handlers.Outcome{
+		"":             {},
+		"200-":         {},
+		"201-":         {},
+		"202-":         {},
+		"204-":         {},
+		"html200-":     {},
+		"body200-":     {},
+		"body202-":     {},
+		"body302-":     {}, // only codes from 400 contradict a 2xx
+		"300-":         permanent(300),
+		"301-":         permanent(301),
+		"302-":         permanent(302),
+		"303-":         permanent(303),
+		"304-":         refusal(handlers.Permanent, 304, ""),
+		"307-":         permanent(307),
+		"308-":         permanent(308),
+		"400-":         refusal(handlers.Permanent, 400, "Rejected, User Has Changed Token"),
+		"401-":         permanent(401),
+		"403-":         permanent(403),
+		"404-":         permanent(404),
+		"413-":         permanent(413),
+		"418-":         permanent(418),
+		"429-":         refusal(handlers.Retryable, 429, "Rate Limit Exceeded"),
+		"500-":         retryable(500),
+		"501-":         permanent(501),
+		"502-":         retryable(502),
+		"503-":         retryable(503),
+		"504-":         retryable(504),
+		"505-":         permanent(505),
+		"599-":         refusal(handlers.Permanent, 599, "Status 599"),
+		"html400-":     refusal(handlers.Permanent, 400, strings.ReplaceAll(html(400), "Bad Request", "Rejected, User Has Changed Token")),
+		"html502-":     refusal(handlers.Retryable, 502, html(502)),
+		"body400-":     refusal(handlers.Permanent, 400, "Rejected, User Has Changed Token"),
+		"body429-":     refusal(handlers.Retryable, 429, "Rate Limit Exceeded"),
+		"body503-":     retryable(503),
+		"ok-then-503-": retryable(503),
+	}
+	simulator, target := startSimulator(t, swrvesim.Config{})
+	client := newClient(t, config(target))
+	for prefix, want := range tests {
+		require.Equal(t, want, send(t, client, pushFor(prefix+"ann")), prefix)
+	}
+	require.Equal(t, len(tests), simulator.Stats().Requests, "a redirect was followed")
+}
+
+func TestRedirectsAreAnswers(t *testing.T) {
+	t.Parallel()
+	for _, location := range []string{"", "Location: /elsewhere\r\n", "Location: http://[::1\r\n"} {
+		for _, status := range []int{301, 302, 307} {
+			var requests atomic.Int32
+			target := startRaw(t, func(connection net.Conn, _ *http.Request, _ string) bool {
+				requests.Add(1)
+				_, _ = fmt.Fprintf(connection, "HTTP/1.1 %d Moved\r\n%sContent-Length: 5\r\n\r\nmoved", status, location)
+				return true
+			})
+			client := newClient(t, config(target))
+			require.Equal(t, handlers.Outcome{
+				Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: status, ErrorMessage: "moved",
+			}, send(t, client, pushFor("ann")), "%d %s", status, location)
+			require.EqualValues(t, 1, requests.Load())
+			client.Close() // ends the connection, for which the server waits
+		}
+	}
+}
+
+func TestRetryStatusesAreConfigurable(t *testing.T) {
+	t.Parallel()
+	_, target := startSimulator(t, swrvesim.Config{})
+	configured := config(target)
+	configured.RetryStatuses = []int{400}
+	client := newClient(t, configured)
+	require.Equal(t, handlers.Retryable, send(t, client, pushFor("400-ann")).Verdict)
+	require.Equal(t, handlers.Permanent, send(t, client, pushFor("500-ann")).Verdict)
+	throttled := send(t, client, pushFor("429after7-ann"))
+	require.Equal(t, handlers.Permanent, throttled.Verdict)
+	require.True(t, throttled.Throttled)
+	require.Equal(t, 7*time.Second, throttled.RetryAfter, "the others must wait all the same")
+}
+
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, answer string
+		want         handlers.Outcome
+	}{
+		{"2xx without a body", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", handlers.Outcome{}},
+		{"2xx with a body cut short", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"code\":4", handlers.Outcome{}},
+		{"2xx with a chunk cut short", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{", handlers.Outcome{}},
+		{"5xx with a body cut short", "HTTP/1.1 503 No\r\nContent-Length: 100\r\n\r\nbusy", handlers.Outcome{
+			Verdict: handlers.Retryable, ErrorType: tasks.ErrorSwrve, ErrorCode: 503, ErrorMessage: "busy",
+		}},
+		{"blank body", "HTTP/1.1 400 No\r\nContent-Length: 3\r\n\r\n \r\n", handlers.Outcome{
+			Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: 400,
+		}},
+		{"other JSON", "HTTP/1.1 400 No\r\nContent-Length: 15\r\n\r\n{\"error\":\"gone\"}"[:len("HTTP/1.1 400 No\r\nContent-Length: 15\r\n\r\n")+15], handlers.Outcome{
+			Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: 400, ErrorMessage: `{"error":"gone"`,
+		}},
+		{"status beats a good code", "HTTP/1.1 500 No\r\nContent-Length: 27\r\n\r\n{\"code\":200,\"message\":\"OK\"}", handlers.Outcome{
+			Verdict: handlers.Retryable, ErrorType: tasks.ErrorSwrve, ErrorCode: 500, ErrorMessage: "OK",
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			client := newClient(t, config(answerRaw(t, test.answer)))
+			require.Equal(t, test.want, send(t, client, pushFor("ann")))
+		})
+	}
+}
+
+func TestAHugeBodyIsNotReadToItsEnd(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 30
+	var written atomic.Int64
+	part := strings.Repeat("<p>no</p>", 4096)
+	target := startRaw(t, func(connection net.Conn, _ *http.Request, _ string) bool {
+		_, _ = fmt.Fprintf(connection, "HTTP/1.1 502 Bad\r\nContent-Length: %d\r\n\r\n", size)
+		for written.Load() < size {
+			n, err := io.WriteString(connection, part)
+			written.Add(int64(n))
+			if err != nil {
+				break
+			}
+		}
+		return false
+	})
+	outcome := send(t, newClient(t, config(target)), pushFor("ann"))
+	require.Equal(t, handlers.Retryable, outcome.Verdict)
+	require.LessOrEqual(t, len(outcome.ErrorMessage), 64<<10)
+	// What the kernel buffers is written, too.
+	require.Less(t, written.Load(), int64(size/4))
+}
+
+func TestABodyThatNeverEndsIsLeftAtTheTimeout(t *testing.T) {
+	t.Parallel()
+	gone := make(chan struct{})
+	target := startRaw(t, func(connection net.Conn, _ *http.Request, _ string) bool {
+		_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+		_, _ = io.Copy(io.Discard, connection)
+		close(gone)
+		return false
+	})
+	configured := config(target)
+	configured.Timeout = 300 * time.Millisecond
+	require.Equal(t, handlers.Outcome{}, send(t, newClient(t, configured), pushFor("ann")))
+	<-gone
+}
+
+func TestNetworkErrors(t *testing.T) {
+	t.Parallel()
+	_, simulator := startSimulator(t, swrvesim.Config{})
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, nobody answers
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	const short, long = 400 * time.Millisecond, 10 * time.Second
+
+	tests := []struct {
+		name, url, user string
+		timeout         time.Duration
+		maybeDelivered  bool
+		message         string
+	}{
+		{"refused", "http://" + testenv.FreeAddress(t) + "/push", "ann", long, false, "connection refused"},
+		{"no such host", "http://no..such.host/push", "ann", long, false, "no such host"},
+		{"no TLS on the other side", strings.Replace(simulator, "http:", "https:", 1), "ann", long, false, "TLS"},
+		{"unknown certificate", secure.URL, "ann", long, false, "certificate"},
+		{"timeout in the TLS handshake", "https://" + silent.Addr().String(), "ann", short, false, "timeout"},
+		{"reset", simulator, "reset-ann", long, true, "connection reset"},
+		{"closed without an answer", answerRaw(t, ""), "ann", long, true, "EOF"},
+		{"cut in the header", answerRaw(t, "HTTP/1.1 200 O"), "ann", long, true, "EOF"},
+		{"not HTTP", answerRaw(t, "220 mail ready\r\n\r\n"), "ann", long, true, "malformed"},
+		{"timeout", simulator, "hang-ann", short, true, "timeout after 400ms"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			for retry, verdict := range map[bool]handlers.Verdict{true: handlers.Retryable, false: handlers.Permanent} {
+				configured := config(test.url)
+				configured.RetryNetworkErrors = retry
+				configured.Timeout = test.timeout
+				client := newClient(t, configured)
+				began := time.Now()
+				outcome := send(t, client, pushFor(test.user))
+				if test.timeout == short {
+					require.GreaterOrEqual(t, time.Since(began), short)
+				}
+				require.Less(t, time.Since(began), client.MaxDuration())
+
+				require.True(t, strings.HasPrefix(outcome.ErrorMessage, "no answer: "), outcome.ErrorMessage)
+				require.Contains(t, outcome.ErrorMessage, test.message)
+				require.Equal(t, test.maybeDelivered, strings.HasSuffix(outcome.ErrorMessage, " (it may have been delivered)"))
+				require.NotContains(t, outcome.ErrorMessage, campaignKey)
+				outcome.ErrorMessage = ""
+				require.Equal(t, handlers.Outcome{
+					Verdict: verdict, ErrorType: tasks.ErrorOther, MaybeDelivered: test.maybeDelivered,
+				}, outcome)
+			}
+		})
+	}
+}
+
+func TestAURLThatIsNone(t *testing.T) {
+	t.Parallel()
+	outcome := send(t, newClient(t, config("http://a b/push")), pushFor("ann"))
+	require.Equal(t, handlers.Permanent, outcome.Verdict)
+	require.Contains(t, outcome.ErrorMessage, "swrve.url: ")
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	date := func(from time.Duration) string { return time.Now().Add(from).UTC().Format(http.TimeFormat) }
+	const sloppy = 5 * time.Second // a date has whole seconds and time passes
+	tests := []struct {
+		status      int
+		header      string
+		least, most time.Duration
+	}{
+		{429, "Retry-After: 120\r\n", 2 * time.Minute, 2 * time.Minute},
+		{429, "Retry-After: 120 \r\n", 2 * time.Minute, 2 * time.Minute},
+		{429, "retry-after: 120\r\n", 2 * time.Minute, 2 * time.Minute},
+		{429, "RETRY-AFTER:120\r\n", 2 * time.Minute, 2 * time.Minute},
+		{429, "Retry-After: " + date(2*time.Minute) + "\r\n", 2*time.Minute - sloppy, 2 * time.Minute},
+		{429, "Retry-After: " + date(-2*time.Minute) + "\r\n", 0, 0},
+		{429, "Retry-After: " + date(24*time.Hour) + "\r\n", 5 * time.Minute, 5 * time.Minute},
+		{429, "Retry-After: -5\r\n", 0, 0},
+		{429, "Retry-After: abc\r\n", 0, 0},
+		{429, "Retry-After: 1.5\r\n", 0, 0},
+		{429, "Retry-After: 0\r\n", 0, 0},
+		{429, "Retry-After:\r\n", 0, 0},
+		{429, "", 0, 0},
+		{429, "Retry-After: 86400\r\n", 5 * time.Minute, 5 * time.Minute},
+		{429, "Retry-After: 99999999999999999999\r\n", 5 * time.Minute, 5 * time.Minute},
+		{503, "Retry-After: 120\r\n", 2 * time.Minute, 2 * time.Minute},
+		{400, "Retry-After: 120\r\n", 0, 0},
+		{200, "Retry-After: 120\r\n", 0, 0},
+	}
+	for _, test := range tests {
+		target := answerRaw(t, fmt.Sprintf("HTTP/1.1 %d No\r\n%sContent-Length: 0\r\n\r\n", test.status, test.header))
+		outcome := send(t, newClient(t, config(target)), pushFor("ann"))
+		require.GreaterOrEqual(t, outcome.RetryAfter, test.least, "%d %s", test.status, test.header)
+		require.LessOrEqual(t, outcome.RetryAfter, test.most, "%d %s", test.status, test.header)
+		require.Equal(t, test.status == 429, outcome.Throttled)
+	}
+}
+
+func TestConnectionsAreKept(t *testing.T) {
+	t.Parallel()
+	simulator, target := startSimulator(t, swrvesim.Config{})
+	client := newClient(t, config(target))
+	for i := range 200 {
+		user := "ann"
+		if i%10 == 0 {
+			user = "503-ann" // its answer is read as well
+		}
+		send(t, client, pushFor(user))
+	}
+	require.Equal(t, 200, simulator.Stats().Requests)
+	require.Equal(t, 1, simulator.Stats().Connections)
+}
+
+func TestConnectionsAreReusedUnderLoad(t *testing.T) {
+	t.Parallel()
+	const senders, rounds = 50, 5
+	simulator, target := startSimulator(t, swrvesim.Config{Latency: swrvesim.FixedLatency(200 * time.Millisecond)})
+	client := newClient(t, config(target))
+	for range rounds {
+		var running sync.WaitGroup
+		for range senders {
+			running.Go(func() {
+				if outcome := send(t, client, pushFor("ann")); outcome.Verdict != handlers.Delivered {
+					t.Errorf("not delivered: %+v", outcome)
+				}
+			})
+		}
+		running.Wait()
+	}
+	require.Equal(t, senders*rounds, simulator.Stats().Delivered)
+	require.LessOrEqual(t, simulator.Stats().Connections, senders)
+}
+
+// A request on a connection that the server closes at that moment cannot be
+// told from one that was taken; it is up to the pipeline to make it again.
+func TestAServerThatDropsIdleConnections(t *testing.T) {
+	t.Parallel()
+	const pushes = 30
+	var taken atomic.Int32
+	closed := make(chan struct{}, 3*pushes)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { taken.Add(1) }))
+	server.Config.IdleTimeout = 5 * time.Millisecond
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	client := newClient(t, config(server.URL))
+	for range pushes {
+		outcome := send(t, client, pushFor("ann"))
+		if outcome.Verdict != handlers.Delivered {
+			require.Equal(t, handlers.Retryable, outcome.Verdict)
+			require.True(t, outcome.MaybeDelivered)
+			outcome = send(t, client, pushFor("ann"))
+		}
+		require.Equal(t, handlers.Outcome{}, outcome)
+		<-closed
+	}
+	require.EqualValues(t, pushes, taken.Load())
+}
+
+func TestMissingPushKeys(t *testing.T) {
+	t.Parallel()
+	configured := config("http://127.0.0.1:1/")
+	configured.PushKeys = map[string]map[string]string{
+		"Hello":          {tasks.IOS: "hello"},
+		"Good bye. v1.2": {tasks.Android: "good-bye"},
+		"Empty":          {tasks.IOS: ""},
+	}
+	client := newClient(t, configured)
+	tests := []struct {
+		prototype, platform string
+		known               bool
+	}{
+		{"Hello", tasks.IOS, true},
+		{"Good bye. v1.2", tasks.Android, true},
+		{"Hello", tasks.Android, false},
+		{"hello", tasks.IOS, false},
+		{"Hello ", tasks.IOS, false},
+		{"Hello", "ios", false},
+		{"Good bye. v1", tasks.Android, false},
+		{"Good  bye. v1.2", tasks.Android, false},
+		{"Empty", tasks.IOS, false},
+		{"", "", false},
+	}
+	for _, test := range tests {
+		send, impossible := client.Prepare(tasks.Push{MessagePrototypeKey: test.prototype, Platform: test.platform, PushKey: "ann"})
+		require.Equal(t, test.known, send != nil, "%+v", test)
+		if test.known {
+			require.Nil(t, impossible)
+			continue
+		}
+		require.Equal(t, &handlers.Outcome{
+			Verdict: handlers.Permanent, ErrorType: tasks.ErrorMessagePrototypeKey,
+			ErrorMessage: fmt.Sprintf("no push key for prototype %q on %s: add it to swrve.messagePrototypePushKeys and retry the push",
+				test.prototype, test.platform),
+		}, impossible)
+	}
+}
