@@ -22,6 +22,8 @@ type problem struct {
 	Errors []fieldError `json:"errors,omitempty"`
 
 	retryAfter int // seconds, 0 for none
+	// tooLate means that the same request may have been right earlier.
+	tooLate bool
 }
 
 // fieldError says what is wrong with one field, header or parameter.

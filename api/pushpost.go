@@ -43,9 +43,6 @@ func (s *Server) acceptPush(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.plan(&push, s.Clock.Now()); err != nil {
-		return err
-	}
 	push.ID = tasks.NewID()
 	if keyed {
 		push.ID = tasks.KeyedID(caller(c), key)
@@ -55,7 +52,12 @@ func (s *Server) acceptPush(c echo.Context) error {
 	// only its sending side and waits for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), acceptTimeout)
 	defer cancel()
-	replayed, err := s.Intake.Accept(ctx, push, keyed)
+	replayed := false
+	if err = s.plan(&push, s.Clock.Now()); err == nil {
+		replayed, err = s.Intake.Accept(ctx, push, keyed)
+	} else if keyed && isTooLate(err) {
+		replayed, err = s.acceptedBefore(ctx, push, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -66,6 +68,33 @@ func (s *Server) acceptPush(c echo.Context) error {
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/push/"+push.ID)
 	return c.NoContent(http.StatusAccepted)
+}
+
+func isTooLate(err error) bool {
+	var known *problem
+	return errors.As(err, &known) && known.tooLate
+}
+
+// acceptedBefore reports whether a keyed push that cannot be planned was
+// accepted when it still could: the repeated POST gets the first one's answer.
+// Otherwise the error is why it cannot be planned, or that the key was used for
+// other content.
+func (s *Server) acceptedBefore(ctx context.Context, push tasks.Push, planning error) (bool, error) {
+	claim, err := s.Intake.Claim(ctx, push)
+	switch {
+	case err != nil:
+		return false, err
+	case claim == tasks.ClaimEnded:
+		return true, nil
+	case claim == tasks.Unclaimed:
+		return false, planning
+	}
+	if _, err := s.Reader.Get(ctx, push.ID); errors.Is(err, tasks.ErrNotFound) {
+		return false, planning // claimed, but never stored
+	} else if err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 // plan works out when the push is due.
@@ -90,14 +119,18 @@ func (s *Server) plan(push *tasks.Push, now time.Time) error {
 	}
 	due, held, err := window.Due(now)
 	if errors.Is(err, quartz.ErrNever) {
-		return invalid("", fieldError{"cronExpression", "never fires again"})
+		never := invalid("", fieldError{"cronExpression", "never fires again"})
+		never.tooLate = true
+		return never
 	}
 	if err != nil {
 		return invalid("", fieldError{"cronExpression", err.Error()})
 	}
 	if due.Sub(now) > s.MaxSchedule {
-		return invalid("", fieldError{"cronExpression", fmt.Sprintf("next fires at %s, which is later than push.maxScheduleDays allows (%d days)",
+		far := invalid("", fieldError{"cronExpression", fmt.Sprintf("next fires at %s, which is later than push.maxScheduleDays allows (%d days)",
 			due.UTC().Format(time.RFC3339), int(s.MaxSchedule/(24*time.Hour)))})
+		far.tooLate = true
+		return far
 	}
 	push.DueAt, push.Held = tasks.MillisOf(due), held
 	return nil

@@ -314,6 +314,11 @@ func (silentIntake) Accept(ctx context.Context, _ tasks.Push, _ bool) (bool, err
 	return false, errors.Join(tasks.ErrOutcomeUnknown, ctx.Err())
 }
 
+func (silentIntake) Claim(ctx context.Context, _ tasks.Push) (tasks.ClaimState, error) {
+	<-ctx.Done()
+	return tasks.Unclaimed, errors.Join(tasks.ErrUnreadable, ctx.Err())
+}
+
 func TestCallerDoesNotWaitLongerThanThreeSeconds(t *testing.T) {
 	t.Parallel()
 	s := prepareService(t)

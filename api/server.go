@@ -20,6 +20,7 @@ import (
 // Intake stores accepted pushes (tasks.Intake).
 type Intake interface {
 	Accept(ctx context.Context, push tasks.Push, keyed bool) (replayed bool, err error)
+	Claim(ctx context.Context, push tasks.Push) (tasks.ClaimState, error)
 }
 
 // Reader tells what became of pushes (tasks.Reader).

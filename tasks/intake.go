@@ -34,6 +34,9 @@ const (
 	taskTimeout = 10 * time.Minute
 )
 
+// claimEnded is what the scripts add to a claim once its push has ended.
+const claimEnded = " ended"
+
 // ErrContentDiffers means that the idempotency key was used before with other
 // fields.
 var ErrContentDiffers = errors.New("the idempotency key was used before with other content")
@@ -127,6 +130,38 @@ func (i *Intake) enqueueOnce(ctx context.Context, push Push) (replayed bool, err
 		return true, nil
 	default:
 		return claim == "REPEATED", i.enqueue(ctx, push)
+	}
+}
+
+// A ClaimState is what an idempotency key has on a push.
+type ClaimState string
+
+// The states of a claim. An open one may belong to a push that was never
+// stored: its first caller may have died in between.
+const (
+	Unclaimed  ClaimState = ""
+	ClaimOpen  ClaimState = "open"
+	ClaimEnded ClaimState = "ended"
+)
+
+// Claim looks at the claim of a keyed push without making one.
+// ErrContentDiffers if the key was used for other content.
+//
+// It serves a repeated POST whose push cannot be planned any more: the window
+// that was to come at the first one may be gone for ever.
+func (i *Intake) Claim(ctx context.Context, push Push) (ClaimState, error) {
+	claim, err := i.redis.Get(ctx, i.channel.ClaimKey(push.ID)).Result()
+	switch hash := contentHash(push); {
+	case errors.Is(err, redis.Nil):
+		return Unclaimed, nil
+	case err != nil:
+		return Unclaimed, fmt.Errorf("read the claim of push %s: %w", push.ID, errors.Join(ErrUnreadable, err))
+	case claim == hash:
+		return ClaimOpen, nil
+	case claim == hash+claimEnded:
+		return ClaimEnded, nil
+	default:
+		return Unclaimed, ErrContentDiffers
 	}
 }
 
