@@ -8,7 +8,7 @@ help: ## list the targets
 
 test: ## install redis-server if it is missing, then run all tests
 	@./scripts/ensure-redis
-	go test -race -timeout 15m ./...
+	go test -race -p 1 -timeout 15m ./...
 
 lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }

@@ -148,7 +148,14 @@ func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
 		if begunAt.IsZero() {
 			begunAt = time.Now()
 		}
-		if proceed, answer := r.begin(ctx); !proceed {
+		proceed, answer := r.begin(ctx, true)
+		if errors.Is(answer, errBraked) {
+			// Another process has met the brake since this slot was reserved.
+			r.slots.Drop()
+			begunAt = time.Time{}
+			continue
+		}
+		if !proceed {
 			r.slots.GiveBack(slot)
 			return false, r.withdraw(answer)
 		}
@@ -179,11 +186,16 @@ func deferralFor(err error) error {
 	}
 }
 
+// errBraked means that no request may be made now.
+var errBraked = errors.New("the provider has asked everybody to wait")
+
 // begin records the attempt. If the record does not allow it, begin returns the
-// answer. It may be called again by the same run.
-func (r *run) begin(ctx context.Context) (proceed bool, answer error) {
+// answer; errBraked is none, the caller waits on. It may be called again by the
+// same run.
+func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer error) {
 	attempting := tasks.Attempting{
 		Push: r.push, Token: r.token, Interrupted: r.Timeout + interruptedMargin, MaxAttempts: r.MaxAttempts,
+		Request: request,
 	}
 	begun, err := r.records.Begin(ctx, attempting)
 	if err == nil && begun.Answer == tasks.AlreadyEnded && r.requeued() {
@@ -202,6 +214,8 @@ func (r *run) begin(ctx context.Context) (proceed bool, answer error) {
 	case tasks.Go:
 		r.begun = begun
 		return true, nil
+	case tasks.Braked:
+		return false, errBraked
 	case tasks.AlreadySent:
 		return false, nil
 	case tasks.IsCancelled:
@@ -263,7 +277,7 @@ func (r *run) withdraw(answer error) error {
 // impossible records an attempt for which no request can be made.
 func (r *run) impossible(ctx context.Context, outcome Outcome) error {
 	if r.begun.Attempt <= 0 {
-		if proceed, answer := r.begin(ctx); !proceed {
+		if proceed, answer := r.begin(ctx, false); !proceed {
 			return r.withdraw(answer)
 		}
 	}

@@ -332,3 +332,46 @@ func TestRecordsSayThatRedisIsGone(t *testing.T) {
 	_, err = s.records.Get(t.Context(), s.push.ID)
 	require.ErrorIs(t, err, ErrUnreadable)
 }
+
+func TestBeginUnderTheBrakeRecordsNothing(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		require.NoError(t, client.Set(t.Context(), Swrve.BrakeKey(), "429", time.Minute).Err())
+		before := s.record()
+
+		attempting := s.attempting("b")
+		attempting.Request = true
+		require.Equal(t, Begun{Answer: Busy}, s.begin(attempting))
+		attempting.Interrupted = 0
+		require.Equal(t, Begun{Answer: Braked, Interrupted: 1}, s.begin(attempting))
+		require.Len(t, s.record().Attempts, len(before.Attempts))
+		require.True(t, s.record().Attempts[0].MaybeDelivered)
+
+		// Without a request there is nothing to brake, and a push without
+		// attempts is given up all the same.
+		spent := attempting
+		spent.MaxAttempts = 1
+		require.Equal(t, Begun{Answer: Spent}, s.begin(spent))
+		attempting.Request = false
+		require.Equal(t, Begun{Answer: Go, Attempt: 2}, s.begin(attempting))
+		// What has begun goes on.
+		attempting.Request = true
+		require.Equal(t, Begun{Answer: Go, Attempt: 2}, s.begin(attempting))
+	})
+}
+
+func TestBeginUnderTheBrakeLeavesTheEndOfARequeuedPush(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		s.fail("a", Failed)
+		require.NoError(t, client.Set(t.Context(), Swrve.BrakeKey(), "429", time.Minute).Err())
+		before := s.record()
+		attempting := s.attempting("b")
+		attempting.Again, attempting.Request = true, true
+		require.Equal(t, Begun{Answer: Braked}, s.begin(attempting))
+		require.Equal(t, before, s.record())
+		require.EqualValues(t, 1, client.ZCard(t.Context(), Swrve.DeadKey()).Val())
+	})
+}

@@ -52,6 +52,7 @@ const (
 	Busy         BeginAnswer = "BUSY"      // another run has an attempt in process: come back later
 	AlreadyEnded BeginAnswer = "ENDED"     // the record is at its end: see Attempting.Again
 	Spent        BeginAnswer = "SPENT"     // no attempts are left: give the push up
+	Braked       BeginAnswer = "BRAKED"    // the provider has asked everybody to wait
 )
 
 // Attempting is what Begin needs to know of a handler's run.
@@ -64,6 +65,9 @@ type Attempting struct {
 	MaxAttempts int
 	// Again begins one more attempt although the record is at its end.
 	Again bool
+	// Request says that a request is to follow, which the channel's brake
+	// forbids. Without it the attempt only records why there is none.
+	Request bool
 }
 
 // Begun is Begin's result.
@@ -86,14 +90,10 @@ func (r *Records) Begin(ctx context.Context, attempting Attempting) (Begun, erro
 	if err != nil {
 		return Begun{}, err
 	}
-	again := "0"
-	if attempting.Again {
-		again = "1"
-	}
 	reply, err := beginScript.Run(ctx, r.redis,
-		[]string{r.channel.RecordKey(push.ID), r.channel.DeadKey()},
+		[]string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.BrakeKey()},
 		push.ID, content, attempting.Token, attempting.Interrupted.Milliseconds(), attempting.MaxAttempts,
-		r.openSeconds(push), again,
+		r.openSeconds(push), flag(attempting.Again), flag(attempting.Request),
 	).Slice()
 	if err != nil {
 		return Begun{}, fmt.Errorf("begin an attempt of push %s: %w", push.ID, err)
@@ -110,6 +110,14 @@ func (r *Records) Begin(ctx context.Context, attempting Attempting) (Begun, erro
 		Answer: BeginAnswer(answer), Attempt: int(number), Last: last == 1,
 		Interrupted: int(interrupted), End: State(end),
 	}, nil
+}
+
+// flag is a boolean as the scripts read it.
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return "0"
 }
 
 // Finish records the outcome of an attempt, found by its token, and the end of

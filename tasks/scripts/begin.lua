@@ -2,6 +2,7 @@
 --
 -- KEYS[1] record of the push
 -- KEYS[2] index of dead pushes
+-- KEYS[3] brake of the channel
 -- ARGV[1] push id
 -- ARGV[2] push, as JSON (used when there is no record yet)
 -- ARGV[3] token of the handler run
@@ -9,10 +10,11 @@
 -- ARGV[5] maximum number of attempts
 -- ARGV[6] seconds that the record lives until the push ends
 -- ARGV[7] '1' to begin although the record is at its end (a requeued push)
+-- ARGV[8] '1' if a request to the provider is to follow, which the brake forbids
 --
 -- Returns {answer, attempt number, 1 if it is the last one allowed, number of
 -- the attempt found interrupted or 0, recorded end or ''}. The answers are GO, SENT, CANCELLED,
--- BUSY, ENDED (the record is at its end) and SPENT (no attempts are left).
+-- BUSY, ENDED (the record is at its end), SPENT (no attempts are left) and BRAKED.
 -- The same token gets the same answer again.
 
 local time = redis.call('TIME')
@@ -70,18 +72,22 @@ if last and last.status == 'IN_PROCESS' then
   interrupted = #attempts
 end
 
-if record['end'] then
-  if ARGV[7] ~= '1' then return {'ENDED', 0, 0, 0, record['end']} end
+local ended = record['end']
+if ended and ARGV[7] ~= '1' then return {'ENDED', 0, 0, 0, ended} end
+if not ended and used() >= budget() then
+  store()
+  return {'SPENT', 0, 0, interrupted, ''}
+end
+if ARGV[8] == '1' and redis.call('PTTL', KEYS[3]) > 0 then
+  if interrupted > 0 then store() end
+  return {'BRAKED', 0, 0, interrupted, ''}
+end
+if ended then
   record['end'] = nil
   record.endedAt = nil
   record.budgetFrom = #attempts
   record.budget = 1
   redis.call('ZREM', KEYS[2], ARGV[1])
-end
-
-if used() >= budget() then
-  store()
-  return {'SPENT', 0, 0, interrupted, ''}
 end
 
 attempts[#attempts + 1] = {token = ARGV[3], status = 'IN_PROCESS', startedAt = now}
