@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -41,6 +43,10 @@ const (
 
 func newProblem(status int, name, title, detail string) *problem {
 	return &problem{Type: problemTypePrefix + name, Title: title, Status: status, Detail: detail}
+}
+
+func sortByField(mistakes []fieldError) {
+	slices.SortStableFunc(mistakes, func(a, b fieldError) int { return strings.Compare(a.Field, b.Field) })
 }
 
 // maxMistakes bounds an answer: a small body can hold thousands of mistakes.
@@ -108,12 +114,12 @@ func routingProblem(status int) *problem {
 // HTTP.
 func (s *Server) writeProblem(err error, c echo.Context) {
 	if c.Response().Committed {
-		s.log.Debug("answer not written to its end", slog.String("route", c.Path()), slog.Any("error", err))
+		s.Log.Debug("answer not written to its end", slog.String("route", c.Path()), slog.Any("error", err))
 		return
 	}
 	p := problemFor(err)
 	if p.Status >= http.StatusInternalServerError {
-		s.log.Error("request failed", slog.String("method", c.Request().Method), slog.String("route", c.Path()),
+		s.Log.Error("request failed", slog.String("method", c.Request().Method), slog.String("route", c.Path()),
 			slog.Int("status", p.Status), slog.Any("error", err))
 	}
 	header := c.Response().Header()
@@ -122,6 +128,6 @@ func (s *Server) writeProblem(err error, c echo.Context) {
 	}
 	header.Set(echo.HeaderContentType, problemMediaType)
 	if err := writeJSON(c, p.Status, p); err != nil {
-		s.log.Debug("answer not written to its end", slog.String("route", c.Path()), slog.Any("error", err))
+		s.Log.Debug("answer not written to its end", slog.String("route", c.Path()), slog.Any("error", err))
 	}
 }

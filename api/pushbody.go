@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,12 +26,9 @@ func requireJSON(header string) error {
 	mediaType, parameters, err := mime.ParseMediaType(header)
 	charset, hasCharset := parameters["charset"]
 	delete(parameters, "charset")
-	if err == nil && len(parameters) == 0 && (!hasCharset || strings.EqualFold(charset, "utf-8")) {
-		for _, accepted := range pushMediaTypes {
-			if mediaType == accepted {
-				return nil
-			}
-		}
+	if err == nil && len(parameters) == 0 && (!hasCharset || strings.EqualFold(charset, "utf-8")) &&
+		slices.Contains(pushMediaTypes, mediaType) {
+		return nil
 	}
 	return newProblem(http.StatusUnsupportedMediaType, "unsupported-media-type", "Unsupported media type",
 		"Send the push as Content-Type: application/json.")

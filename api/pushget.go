@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -37,8 +38,13 @@ type attemptView struct {
 	MaybeDelivered bool                `json:"maybeDelivered"`
 }
 
+// lookupTimeout is how long a caller waits for Redis to tell of pushes.
+const lookupTimeout = 2500 * time.Millisecond
+
 func (s *Server) getPush(c echo.Context) error {
-	report, err := s.Reader.Get(c.Request().Context(), c.Param("id"))
+	ctx, cancel := context.WithTimeout(c.Request().Context(), lookupTimeout)
+	defer cancel()
+	report, err := s.Reader.Get(ctx, c.Param("id"))
 	if err != nil {
 		return err
 	}

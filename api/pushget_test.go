@@ -97,14 +97,14 @@ func TestGetPushWithAttempts(t *testing.T) {
 	}
 	millis, none := int64(812), int64(0)
 	begin("one")
-	require.NoError(t, s.records.Finish(context.Background(), stored, tasks.Attempt{
+	require.NoError(t, errorOf(s.records.Finish(context.Background(), stored, tasks.Attempt{
 		Token: "one", Status: tasks.AttemptError, Millis: &millis, ErrorType: tasks.ErrorSwrve, ErrorCode: 503,
 		ErrorMessage: "<busy> & gone", StackTrace: "stack", MaybeDelivered: true,
-	}, ""))
+	}, "")))
 	begin("two")
-	require.NoError(t, s.records.Finish(context.Background(), stored, tasks.Attempt{
+	require.NoError(t, errorOf(s.records.Finish(context.Background(), stored, tasks.Attempt{
 		Token: "two", Status: tasks.AttemptError, Millis: &none, ErrorType: tasks.ErrorMessagePrototypeKey,
-	}, ""))
+	}, "")))
 	begin("three")
 
 	body := regexp.MustCompile(`"startedAt":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"`).

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -24,7 +25,9 @@ func (s *Server) listPushes(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	page, err := s.Reader.List(c.Request().Context(), state, limit, cursor)
+	ctx, cancel := context.WithTimeout(c.Request().Context(), lookupTimeout)
+	defer cancel()
+	page, err := s.Reader.List(ctx, state, limit, cursor)
 	if err != nil {
 		return err
 	}

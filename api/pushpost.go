@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -86,15 +85,16 @@ func (s *Server) acceptedBefore(ctx context.Context, push tasks.Push, planning e
 		return false, err
 	case claim == tasks.ClaimEnded:
 		return true, nil
-	case claim == tasks.Unclaimed:
+	case claim == tasks.ClaimOther:
+		return false, tasks.ErrContentDiffers
+	case claim == tasks.ClaimNew:
 		return false, planning
 	}
-	if _, err := s.Reader.Get(ctx, push.ID); errors.Is(err, tasks.ErrNotFound) {
+	_, err = s.Reader.Get(ctx, push.ID)
+	if errors.Is(err, tasks.ErrNotFound) {
 		return false, planning // claimed, but never stored
-	} else if err != nil {
-		return false, err
 	}
-	return true, nil
+	return err == nil, err
 }
 
 // plan works out when the push is due.
@@ -149,8 +149,4 @@ func idempotencyKey(header http.Header) (key string, keyed bool, err error) {
 			fmt.Sprintf("must be there once, with 1 to %d visible ASCII characters", maxIdempotencyKey)})
 	}
 	return key, true, nil
-}
-
-func sortByField(problems []fieldError) {
-	slices.SortStableFunc(problems, func(a, b fieldError) int { return strings.Compare(a.Field, b.Field) })
 }

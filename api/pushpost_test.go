@@ -314,9 +314,9 @@ func (silentIntake) Accept(ctx context.Context, _ tasks.Push, _ bool) (bool, err
 	return false, errors.Join(tasks.ErrOutcomeUnknown, ctx.Err())
 }
 
-func (silentIntake) Claim(ctx context.Context, _ tasks.Push) (tasks.ClaimState, error) {
+func (silentIntake) Claim(ctx context.Context, _ tasks.Push) (tasks.Claim, error) {
 	<-ctx.Done()
-	return tasks.Unclaimed, errors.Join(tasks.ErrUnreadable, ctx.Err())
+	return "", errors.Join(tasks.ErrUnreadable, ctx.Err())
 }
 
 func TestCallerDoesNotWaitLongerThanThreeSeconds(t *testing.T) {

@@ -2,15 +2,32 @@ package api
 
 import (
 	"log/slog"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"pushq/tasks"
 )
 
+// maxLoggedName is how much of a name that a caller sent goes into the log.
+const maxLoggedName = 100
+
+// newUnmappedWarnings bounds the warnings about a caller that has the name of a
+// prototype wrong, at whatever pace it sends.
+func newUnmappedWarnings() *rate.Sometimes { return &rate.Sometimes{First: 1, Interval: time.Minute} }
+
 // received notes an accepted push. A prototype without a push key is accepted
 // all the same: the mapping may arrive by the time of sending.
 func (s *Server) received(push tasks.Push) {
-	if !s.Mapped(push.MessagePrototypeKey, push.Platform) {
-		s.log.Warn("accepted a push for which no push key is configured yet", slog.String("id", push.ID),
-			slog.String("prototype", push.MessagePrototypeKey), slog.String("platform", push.Platform))
+	if s.Mapped(push.MessagePrototypeKey, push.Platform) {
+		return
 	}
+	s.unmappedWarnings.Do(func() {
+		name := push.MessagePrototypeKey
+		if len(name) > maxLoggedName {
+			name = name[:maxLoggedName] + "..."
+		}
+		s.Log.Warn("accepted a push for which no push key is configured yet; further ones are not logged for a minute",
+			slog.String("id", push.ID), slog.String("messagePrototypeKey", name), slog.String("platform", push.Platform))
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"golang.org/x/time/rate"
 
 	"pushq/tasks"
 )
@@ -20,7 +21,7 @@ import (
 // Intake stores accepted pushes (tasks.Intake).
 type Intake interface {
 	Accept(ctx context.Context, push tasks.Push, keyed bool) (replayed bool, err error)
-	Claim(ctx context.Context, push tasks.Push) (tasks.ClaimState, error)
+	Claim(ctx context.Context, push tasks.Push) (tasks.Claim, error)
 }
 
 // Reader tells what became of pushes (tasks.Reader).
@@ -72,19 +73,21 @@ const (
 // Server serves the API. It is safe for concurrent use.
 type Server struct {
 	Options
-	log    *slog.Logger
 	http   *http.Server
 	keys   keyring
 	health *health
+
+	unmappedWarnings *rate.Sometimes
 }
 
 // New prepares a server.
 func New(options Options) *Server {
 	s := &Server{
 		Options: options,
-		log:     options.Log,
 		keys:    newKeyring(options.APIKeys),
 		health:  newHealth(options.Checks),
+
+		unmappedWarnings: newUnmappedWarnings(),
 	}
 	s.http = &http.Server{
 		Handler:           s.routes(),
@@ -146,7 +149,7 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 		defer func() {
 			if cause := recover(); cause != nil {
 				err = fmt.Errorf("panic: %v", cause)
-				s.log.Error("panic while serving a request", slog.String("route", c.Path()),
+				s.Log.Error("panic while serving a request", slog.String("route", c.Path()),
 					slog.Any("error", err), slog.String("stack", string(debug.Stack())))
 			}
 		}()

@@ -62,7 +62,7 @@ func prepareServiceBehind(t *testing.T, server *testenv.Redis, url string) *test
 	require.NoError(t, clock.Measure(context.Background()))
 	require.NoError(t, tasks.RegisterQueues(context.Background(), clients.Read, tasks.Swrve))
 	intake := tasks.NewIntake(clients.Intake, tasks.Swrve, retention)
-	t.Cleanup(intake.Wait)
+	t.Cleanup(intake.Close)
 	log := &logBuffer{}
 	return &testService{
 		t:       t,
@@ -151,3 +151,6 @@ func (b *logBuffer) String() string {
 	defer b.mutex.Unlock()
 	return b.text.String()
 }
+
+// errorOf drops the end that Finish returns.
+func errorOf(_ tasks.State, err error) error { return err }

@@ -66,7 +66,7 @@ func TestRetryDelay(t *testing.T) {
 		{"deferral within another error", fmt.Errorf("x: %w", &deferral{until: until}), 50 * time.Second, time.Minute},
 		{"deferral that is over", &deferral{until: until.Add(-time.Hour)}, -time.Hour, 0},
 		{"failed attempt", &failedAttempt{until: until}, 50 * time.Second, time.Minute},
-		{"lost lease", asynq.ErrLeaseExpired, 0, 0},
+		{"lost lease", asynq.ErrLeaseExpired, 2 * time.Second, 2 * time.Second},
 		{"cancelled", context.Canceled, 2 * time.Minute, 2*time.Minute + time.Second},
 		{"timeout of the task", context.DeadlineExceeded, 2 * time.Minute, 2*time.Minute + time.Second},
 		{"bug", errors.New("bug"), 2 * time.Minute, 2*time.Minute + time.Second},
@@ -167,7 +167,7 @@ func TestShare(t *testing.T) {
 	})
 }
 
-func TestAutoPollers(t *testing.T) {
+func TestPollersFor(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		roundTrip, delay time.Duration
@@ -181,6 +181,6 @@ func TestAutoPollers(t *testing.T) {
 		{5 * time.Millisecond, 3420 * time.Microsecond, 3},
 		{time.Second, time.Millisecond, 8},
 	} {
-		require.Equal(t, test.want, AutoPollers(test.roundTrip, test.delay), "%+v", test)
+		require.Equal(t, test.want, PollersFor(test.roundTrip, test.delay), "%+v", test)
 	}
 }

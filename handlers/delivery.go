@@ -29,7 +29,7 @@ type Provider interface {
 // Records is where attempts are kept (tasks.Records).
 type Records interface {
 	Begin(context.Context, tasks.Attempting) (tasks.Begun, error)
-	Finish(context.Context, tasks.Push, tasks.Attempt, tasks.State) error
+	Finish(context.Context, tasks.Push, tasks.Attempt, tasks.State) (recorded tasks.State, err error)
 	Withdraw(ctx context.Context, push tasks.Push, token, reason string) error
 	End(context.Context, tasks.Push, tasks.State) error
 }
@@ -40,6 +40,7 @@ type Slots interface {
 	GiveBack(limiter.Slot)
 	Drop()
 	Throttled(ctx context.Context, pause time.Duration) error
+	Braked(remaining time.Duration)
 }
 
 // LastErrors tells how a task's last run ended (tasks.Reader).
@@ -79,6 +80,10 @@ type Delivery struct {
 	lastErrors LastErrors
 	clock      Clock
 
+	// unrecorded holds the ids of pushes with an outcome that Redis has not
+	// taken yet: they must not be sent again meanwhile.
+	unrecorded sync.Map
+
 	runs    sync.WaitGroup
 	life    context.Context
 	abandon context.CancelFunc
@@ -116,12 +121,21 @@ func (d *Delivery) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	return run.deliver(ctx, task.Payload())
 }
 
+const (
+	// persistPause is short: when a long outage of Redis ends, the outcome must
+	// be written before asynq has handed the push out again (leaseLostDelay).
+	persistPause   = 200 * time.Millisecond
+	persistTimeout = 5 * time.Second
+)
+
 // persist repeats a write until Redis takes it or the process gives up: a push
-// must not be sent again because of our own books.
+// must not be sent again because of our own books. Another run of the push in
+// this process waits for it.
 func (d *Delivery) persist(id string, write func(context.Context) error) error {
-	const first, longest = 50 * time.Millisecond, 2 * time.Second
-	for pause := first; ; pause = min(2*pause, longest) {
-		ctx, cancel := context.WithTimeout(d.life, 5*time.Second)
+	d.unrecorded.Store(id, true)
+	defer d.unrecorded.Delete(id)
+	for tries := 0; ; tries++ {
+		ctx, cancel := context.WithTimeout(d.life, persistTimeout)
 		err := write(ctx)
 		cancel()
 		if err == nil {
@@ -130,9 +144,11 @@ func (d *Delivery) persist(id string, write func(context.Context) error) error {
 		if d.life.Err() != nil {
 			return fmt.Errorf("stopped before redis took it: %w", err)
 		}
-		d.Log.Warn("redis did not take an attempt's outcome, trying again", slog.String("id", id), slog.Any("error", err))
+		if tries%10 == 0 { // every two seconds or so
+			d.Log.Warn("redis did not take an attempt's outcome, trying again", slog.String("id", id), slog.Any("error", err))
+		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(persistPause):
 		case <-d.life.Done():
 		}
 	}

@@ -170,13 +170,13 @@ func TestNothingIsSentForAPushAtItsEnd(t *testing.T) {
 
 	sent := newPush("sent")
 	w.begin(sent, "first", time.Hour)
-	require.NoError(t, w.records.Finish(t.Context(), sent, finished("first"), tasks.Sent))
+	require.NoError(t, errorOf(w.records.Finish(t.Context(), sent, finished("first"), tasks.Sent)))
 
 	late := newPush("late") // the OK comes after another run has taken the attempt for dead
 	w.begin(late, "first", time.Hour)
 	w.age(late.ID)
 	w.begin(late, "second", time.Minute)
-	require.NoError(t, w.records.Finish(t.Context(), late, finished("first"), tasks.Sent))
+	require.NoError(t, errorOf(w.records.Finish(t.Context(), late, finished("first"), tasks.Sent)))
 	require.NoError(t, w.records.Withdraw(t.Context(), late, "second", "not sent"))
 
 	cancelled := newPush("cancelled")
@@ -216,7 +216,7 @@ func TestTheLateOKComesBetweenTwoBegins(t *testing.T) {
 		if call == 0 {
 			slot = limiter.Slot{At: time.Now().Add(-time.Second), RedisAt: time.Now()}
 		} else if call == 1 {
-			err = w.records.Finish(t.Context(), push, finished("first"), tasks.Sent)
+			err = errorOf(w.records.Finish(t.Context(), push, finished("first"), tasks.Sent))
 		}
 		return slot, err
 	}}

@@ -45,7 +45,7 @@ type run struct {
 func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			answer = r.impossible(ctx, Outcome{
+			answer = r.recordWithoutRequest(ctx, Outcome{
 				Verdict: Permanent, ErrorType: tasks.ErrorOther,
 				ErrorMessage: fmt.Sprintf("panic: %v", cause), StackTrace: string(debug.Stack()),
 				MaybeDelivered: r.sending,
@@ -53,20 +53,23 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 		}
 	}()
 
+	if _, waiting := r.unrecorded.Load(r.push.ID); waiting {
+		return &deferral{reason: "an attempt's outcome is not recorded yet", until: time.Now().Add(shortDelay)}
+	}
 	push, err := tasks.DecodePush(r.push.ID, payload)
 	if err != nil {
-		return r.impossible(ctx, Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()})
+		return r.recordWithoutRequest(ctx, Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()})
 	}
 	r.push = push
 
 	if outcome, answer := r.checkWindow(r.clock.Now()); outcome != nil {
-		return r.impossible(ctx, *outcome)
+		return r.recordWithoutRequest(ctx, *outcome)
 	} else if answer != nil {
 		return answer
 	}
 	send, impossible := r.provider.Prepare(push)
 	if impossible != nil {
-		return r.impossible(ctx, *impossible)
+		return r.recordWithoutRequest(ctx, *impossible)
 	}
 	if proceed, answer := r.waitForTurn(ctx); !proceed {
 		return answer
@@ -109,8 +112,9 @@ func (r *run) checkWindow(at time.Time) (*Outcome, error) {
 
 func windowDeferral(opening time.Time) error {
 	until := scheduler.CeilSecond(opening)
-	// Begins as tasks.WindowPrefix says, by which the state reads SCHEDULED.
-	return &deferral{reason: "window opens " + until.UTC().Format(time.RFC3339), until: until}
+	// By tasks.WindowPrefix the state reads SCHEDULED.
+	reason := strings.TrimPrefix(tasks.WindowPrefix, tasks.DeferredPrefix)
+	return &deferral{reason: reason + " opens " + until.UTC().Format(time.RFC3339), until: until}
 }
 
 func (r *run) window() (*scheduler.Window, error) {
@@ -140,7 +144,7 @@ func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
 		// The window may have closed meanwhile.
 		if outcome, answer := r.checkWindow(slot.RedisAt); outcome != nil {
 			r.slots.GiveBack(slot)
-			return false, r.impossible(ctx, *outcome)
+			return false, r.recordWithoutRequest(ctx, *outcome)
 		} else if answer != nil {
 			r.slots.GiveBack(slot)
 			return false, r.withdraw(answer)
@@ -152,7 +156,9 @@ func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
 		if errors.Is(answer, errBraked) {
 			// Another process has met the brake since this slot was reserved.
 			r.slots.Drop()
-			begunAt = time.Time{}
+			if r.begun.Attempt == 0 {
+				begunAt = time.Time{}
+			}
 			continue
 		}
 		if !proceed {
@@ -161,7 +167,8 @@ func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
 		}
 		time.Sleep(time.Until(slot.At))
 		if time.Since(begunAt) > staleAttempt {
-			return false, r.withdraw(&deferral{reason: "the worker was paused before it could send", until: time.Now()})
+			r.slots.Drop()
+			return false, r.withdraw(&deferral{reason: "the worker was paused before it could send", until: time.Now().Add(shortDelay)})
 		}
 		if slot.Late() {
 			r.slots.Drop()
@@ -198,13 +205,16 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 		Request: request,
 	}
 	begun, err := r.records.Begin(ctx, attempting)
-	if err == nil && begun.Answer == tasks.AlreadyEnded && r.requeued() {
-		attempting.Again = true
-		begun, err = r.records.Begin(ctx, attempting)
+	if err == nil && begun.Answer == tasks.AlreadyEnded {
+		if attempting.Again, err = r.requeued(); err == nil && attempting.Again {
+			begun, err = r.records.Begin(ctx, attempting)
+		}
 	}
 	if err != nil {
 		r.Log.Warn("no attempt without redis", slog.String("id", r.push.ID), slog.Any("error", err))
-		r.begun.Attempt = -1 // Redis may have recorded it all the same
+		if r.begun.Attempt == 0 {
+			r.begun.Attempt = -1 // Redis may have recorded it all the same
+		}
 		return false, &deferral{reason: "redis cannot be reached", until: time.Now().Add(shortDelay)}
 	}
 	if begun.Interrupted > 0 {
@@ -215,10 +225,11 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 		r.begun = begun
 		return true, nil
 	case tasks.Braked:
+		r.slots.Braked(begun.Brake)
 		return false, errBraked
 	case tasks.AlreadySent:
 		return false, nil
-	case tasks.IsCancelled:
+	case tasks.AlreadyCancelled:
 		return false, &ended{"cancelled"}
 	case tasks.AlreadyEnded:
 		return false, &ended{endPrefix(begun.End) + "as the record says"}
@@ -244,18 +255,17 @@ func endPrefix(end tasks.State) string {
 // requeued reports whether an operator has run the push again after its end,
 // rather than a worker having died between the record's end and asynq's. In
 // the first case the task's last error is that end, or a deferral since.
-func (r *run) requeued() bool {
+func (r *run) requeued() (bool, error) {
 	text, err := r.lastErrors.LastError(r.queue, r.push.ID)
 	if err != nil {
-		r.Log.Warn("cannot tell whether the push was requeued", slog.String("id", r.push.ID), slog.Any("error", err))
-		return false
+		return false, fmt.Errorf("tell whether the push was requeued: %w", err)
 	}
 	for _, prefix := range []string{tasks.FailedPrefix, tasks.GivenUpPrefix, tasks.DeferredPrefix} {
 		if strings.HasPrefix(text, prefix) {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // withdraw closes the attempt, if one was begun, as not sent, and passes the
@@ -274,8 +284,8 @@ func (r *run) withdraw(answer error) error {
 	return answer
 }
 
-// impossible records an attempt for which no request can be made.
-func (r *run) impossible(ctx context.Context, outcome Outcome) error {
+// recordWithoutRequest records an attempt for which no request can be made.
+func (r *run) recordWithoutRequest(ctx context.Context, outcome Outcome) error {
 	if r.begun.Attempt <= 0 {
 		if proceed, answer := r.begin(ctx, false); !proceed {
 			return r.withdraw(answer)
@@ -315,12 +325,17 @@ func (r *run) conclude(outcome Outcome, took time.Duration) error {
 	if !r.slot.RedisAt.IsZero() {
 		attempt.StartedAt = tasks.MillisOf(r.slot.RedisAt)
 	}
-	if err := r.persist(r.push.ID, func(ctx context.Context) error {
-		return r.records.Finish(ctx, r.push, attempt, end)
+	var recorded tasks.State
+	if err := r.persist(r.push.ID, func(ctx context.Context) (err error) {
+		recorded, err = r.records.Finish(ctx, r.push, attempt, end)
+		return err
 	}); err != nil {
 		// The record still shows the attempt in process; it will be found
 		// interrupted.
 		return &deferral{reason: err.Error(), until: time.Now()}
+	}
+	if recorded == tasks.Sent {
+		return nil // if not by this attempt, by a late answer to an earlier one
 	}
 	return answer
 }

@@ -43,7 +43,8 @@ type Servers struct {
 	servers []*asynq.Server
 }
 
-// StartServers starts handing tasks to handler.
+// StartServers starts handing tasks to handler. The servers are returned also
+// with an error: those that have started must be stopped.
 func StartServers(client redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
 	mux := asynq.NewServeMux()
 	mux.Handle(options.Channel.TaskType(), handler)
@@ -65,8 +66,7 @@ func StartServers(client redis.UniversalClient, handler asynq.Handler, options S
 				LogLevel:  asynq.WarnLevel,
 			})
 			if err := server.Start(mux); err != nil {
-				s.Shutdown()
-				return nil, fmt.Errorf("serve queue %s: %w", queue, err)
+				return s, fmt.Errorf("serve queue %s: %w", queue, err)
 			}
 			s.servers = append(s.servers, server)
 		}
@@ -99,9 +99,9 @@ func share(concurrency, pollers, poller int) int {
 	return part
 }
 
-// AutoPollers is how many asynq servers a queue needs: one fetches about one
+// PollersFor is how many asynq servers a queue needs: one fetches about one
 // task per round trip to Redis.
-func AutoPollers(roundTrip, delay time.Duration) int {
+func PollersFor(roundTrip, delay time.Duration) int {
 	needed := int(math.Ceil(1.5 * float64(roundTrip) / float64(delay)))
 	return min(max(needed, 1), maxPollers)
 }

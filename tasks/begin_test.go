@@ -116,7 +116,7 @@ func TestBeginOfACancelledPush(t *testing.T) {
 		again := s.attempting("a")
 		again.Again = true
 		for _, attempting := range []Attempting{s.attempting("a"), again} {
-			require.Equal(t, Begun{Answer: IsCancelled, End: Cancelled}, s.begin(attempting))
+			require.Equal(t, Begun{Answer: AlreadyCancelled, End: Cancelled}, s.begin(attempting))
 		}
 		require.Equal(t, record, s.record())
 		require.True(t, s.dead())
@@ -246,8 +246,9 @@ func TestWithdrawnAttemptsDoNotCount(t *testing.T) {
 			require.False(t, s.begun(token).Last)
 			s.withdraw(token)
 		}
+		require.Len(t, s.record().Attempts, 1, "only the last of a series is kept")
 		for number, token := range []string{"e", "f", "g"} {
-			require.Equal(t, Begun{Answer: Go, Attempt: number + 5, Last: number == 2}, s.begin(s.attempting(token)))
+			require.Equal(t, Begun{Answer: Go, Attempt: number + 2, Last: number == 2}, s.begin(s.attempting(token)))
 			s.fail(token, "")
 		}
 		require.Equal(t, Spent, s.begin(s.attempting("h")).Answer)
@@ -342,23 +343,28 @@ func TestBeginUnderTheBrakeRecordsNothing(t *testing.T) {
 
 		attempting := s.attempting("b")
 		attempting.Request = true
-		require.Equal(t, Begun{Answer: Busy}, s.begin(attempting))
-		attempting.Interrupted = 0
-		require.Equal(t, Begun{Answer: Braked, Interrupted: 1}, s.begin(attempting))
-		require.Len(t, s.record().Attempts, len(before.Attempts))
-		require.True(t, s.record().Attempts[0].MaybeDelivered)
+		requireBraked(t, s.begin(attempting))
+		// Neither may go on what has begun and was late for its slot.
+		again := s.attempting("a")
+		again.Request = true
+		requireBraked(t, s.begin(again))
+		require.Equal(t, before, s.record())
 
-		// Without a request there is nothing to brake, and a push without
-		// attempts is given up all the same.
-		spent := attempting
-		spent.MaxAttempts = 1
-		require.Equal(t, Begun{Answer: Spent}, s.begin(spent))
-		attempting.Request = false
-		require.Equal(t, Begun{Answer: Go, Attempt: 2}, s.begin(attempting))
-		// What has begun goes on.
-		attempting.Request = true
-		require.Equal(t, Begun{Answer: Go, Attempt: 2}, s.begin(attempting))
+		// Without a request there is nothing to brake.
+		again.Request = false
+		require.Equal(t, Begun{Answer: Go, Attempt: 1}, s.begin(again))
+		require.NoError(t, client.Del(t.Context(), Swrve.BrakeKey()).Err())
+		again.Request = true
+		require.Equal(t, Begun{Answer: Go, Attempt: 1}, s.begin(again))
 	})
+}
+
+func requireBraked(t *testing.T, begun Begun) {
+	t.Helper()
+	require.Equal(t, Braked, begun.Answer)
+	require.Zero(t, begun.Attempt)
+	require.Greater(t, begun.Brake, 50*time.Second)
+	require.LessOrEqual(t, begun.Brake, time.Minute)
 }
 
 func TestBeginUnderTheBrakeLeavesTheEndOfARequeuedPush(t *testing.T) {
@@ -370,7 +376,7 @@ func TestBeginUnderTheBrakeLeavesTheEndOfARequeuedPush(t *testing.T) {
 		before := s.record()
 		attempting := s.attempting("b")
 		attempting.Again, attempting.Request = true, true
-		require.Equal(t, Begun{Answer: Braked}, s.begin(attempting))
+		requireBraked(t, s.begin(attempting))
 		require.Equal(t, before, s.record())
 		require.EqualValues(t, 1, client.ZCard(t.Context(), Swrve.DeadKey()).Val())
 	})

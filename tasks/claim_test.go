@@ -20,16 +20,16 @@ func claim(t *testing.T, client *redis.Client, push Push) string {
 func TestClaimIsTheFirstCallers(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		push := newPush()
-		require.Equal(t, "CLAIMED", claim(t, client, push))
-		require.Equal(t, "REPEATED", claim(t, client, push))
+		require.Equal(t, "NEW", claim(t, client, push))
+		require.Equal(t, "OPEN", claim(t, client, push))
 
 		other := push
 		other.Message += "!"
 		require.Equal(t, "OTHER", claim(t, client, other))
-		require.Equal(t, "REPEATED", claim(t, client, push))
+		require.Equal(t, "OPEN", claim(t, client, push))
 
 		fresh := newPush()
-		require.Equal(t, "CLAIMED", claim(t, client, fresh))
+		require.Equal(t, "NEW", claim(t, client, fresh))
 	})
 }
 
@@ -38,10 +38,10 @@ func TestAClaimKnowsTheEndOfItsPush(t *testing.T) {
 		t.Run(string(end), func(t *testing.T) {
 			onEachRedis(t, func(t *testing.T, client *redis.Client) {
 				s := newStory(t, client)
-				require.Equal(t, "CLAIMED", claim(t, client, s.push))
+				require.Equal(t, "NEW", claim(t, client, s.push))
 				s.begun("a")
 				s.fail("a", "")
-				require.Equal(t, "REPEATED", claim(t, client, s.push), "under way")
+				require.Equal(t, "OPEN", claim(t, client, s.push), "under way")
 				lifetime, err := client.TTL(t.Context(), Swrve.ClaimKey(s.push.ID)).Result()
 				require.NoError(t, err)
 

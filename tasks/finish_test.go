@@ -38,7 +38,7 @@ func TestFinishRecordsAnErrorAfterWhichThePushGoesOn(t *testing.T) {
 			Token: "a", Status: AttemptError, StartedAt: MillisOf(time.Now().Add(-15 * time.Second)), Millis: &millis,
 			ErrorType: ErrorOther, ErrorMessage: "no answer", StackTrace: "main.go:1", MaybeDelivered: true,
 		}
-		require.NoError(t, s.records.Finish(t.Context(), s.push, attempt, ""))
+		require.NoError(t, errorOf(s.records.Finish(t.Context(), s.push, attempt, "")))
 		require.Equal(t, &Record{Push: s.push, Attempts: []Attempt{attempt}}, s.record())
 		require.False(t, s.dead())
 		s.requireLifetime(testRetention.Dead)
@@ -244,9 +244,9 @@ func TestABigErrorMessageIsKept(t *testing.T) {
 		s := newStory(t, client)
 		s.begun("a")
 		message := strings.Repeat(`<"\Ошибка 💥/>`+"\n", 5_000)
-		require.NoError(t, s.records.Finish(t.Context(), s.push, Attempt{
+		require.NoError(t, errorOf(s.records.Finish(t.Context(), s.push, Attempt{
 			Token: "a", Status: AttemptError, ErrorType: ErrorOther, ErrorMessage: message,
-		}, ""))
+		}, "")))
 		require.Equal(t, message, s.record().Attempts[0].ErrorMessage)
 	})
 }
@@ -273,4 +273,21 @@ func TestFinishWhoseReplyWasLost(t *testing.T) {
 	s.succeed("a")
 	require.Equal(t, 2, proxy.Cut())
 	require.Equal(t, []AttemptStatus{AttemptOK}, s.attempts())
+}
+
+func TestFinishTellsTheEndThatIsRecorded(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		finish := func(token string, status AttemptStatus, end State) State {
+			recorded, err := s.records.Finish(t.Context(), s.push, Attempt{Token: token, Status: status}, end)
+			require.NoError(t, err)
+			return recorded
+		}
+		s.begun("a")
+		require.Empty(t, finish("a", AttemptError, ""))
+		s.begun("b")
+		// An answer to the first attempt comes late, but before the second one's.
+		require.Equal(t, Sent, finish("a", AttemptOK, Sent))
+		require.Equal(t, Sent, finish("b", AttemptError, GivenUp), "the push has been delivered")
+	})
 }

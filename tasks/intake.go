@@ -34,9 +34,6 @@ const (
 	taskTimeout = 10 * time.Minute
 )
 
-// claimEnded is what the scripts add to a claim once its push has ended.
-const claimEnded = " ended"
-
 // ErrContentDiffers means that the idempotency key was used before with other
 // fields.
 var ErrContentDiffers = errors.New("the idempotency key was used before with other content")
@@ -47,7 +44,10 @@ type Intake struct {
 	retention Retention
 	redis     redis.UniversalClient
 	asynq     *asynq.Client
-	calls     sync.WaitGroup
+
+	mutex  sync.Mutex // guards closed, and calls.Add against calls.Wait
+	closed bool
+	calls  sync.WaitGroup
 }
 
 // NewIntake returns the intake of channel. The client may be an auto-pipeline,
@@ -56,8 +56,14 @@ func NewIntake(client redis.UniversalClient, channel Channel, retention Retentio
 	return &Intake{channel: channel, retention: retention, redis: client, asynq: asynq.NewClientFromRedisClient(client)}
 }
 
-// Wait returns when the calls that their callers gave up have ended too.
-func (i *Intake) Wait() { i.calls.Wait() }
+// Close refuses new pushes and returns when all calls to Redis have ended,
+// those that their callers gave up included.
+func (i *Intake) Close() {
+	i.mutex.Lock()
+	i.closed = true
+	i.mutex.Unlock()
+	i.calls.Wait()
+}
 
 // Accept stores the push: after it returns nil, Redis has the task. Otherwise
 // the error is ErrContentDiffers, or says with ErrNotStored or
@@ -67,32 +73,46 @@ func (i *Intake) Wait() { i.calls.Wait() }
 // With keyed set, the ID comes from KeyedID, and a push that an earlier call
 // has stored is not stored again: replayed is then true.
 func (i *Intake) Accept(ctx context.Context, push Push, keyed bool) (replayed bool, err error) {
-	type result struct {
-		replayed bool
-		err      error
-	}
-	answer := make(chan result, 1)
-	i.calls.Go(func() {
-		detached := context.WithoutCancel(ctx)
-		if !keyed {
-			answer <- result{err: i.enqueue(detached, push)}
-			return
+	var stored bool // belongs to the call; read only after it has ended
+	err = i.call(ctx, func(ctx context.Context) (err error) {
+		if keyed {
+			stored, err = i.enqueueOnce(ctx, push)
+		} else {
+			stored, err = i.enqueue(ctx, push)
 		}
-		replayed, err := i.enqueueOnce(detached, push)
-		answer <- result{replayed, err}
+		return err
 	})
+	if err != nil {
+		return false, fmt.Errorf("store push %s: %w", push.ID, err)
+	}
+	return keyed && !stored, nil
+}
+
+// call runs a call to Redis beside the caller, who waits on its own context.
+func (i *Intake) call(ctx context.Context, do func(context.Context) error) error {
+	i.mutex.Lock()
+	if i.closed {
+		i.mutex.Unlock()
+		return fmt.Errorf("%w: the process is stopping", ErrNotStored)
+	}
+	answer := make(chan error, 1)
+	i.calls.Go(func() { answer <- do(context.WithoutCancel(ctx)) })
+	i.mutex.Unlock()
 	select {
-	case got := <-answer:
-		return got.replayed, got.err
+	case err := <-answer:
+		return err
 	case <-ctx.Done():
-		return false, fmt.Errorf("store push %s: %w", push.ID, errors.Join(ErrOutcomeUnknown, context.Cause(ctx)))
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 	}
 }
 
-func (i *Intake) enqueue(ctx context.Context, push Push) error {
+// enqueue reports whether this call stored the task; otherwise it was there
+// already. Either way Redis has it: a fresh id can only meet itself, after a
+// lost reply, and a keyed one meets the task of an earlier call.
+func (i *Intake) enqueue(ctx context.Context, push Push) (stored bool, err error) {
 	payload, err := push.encode()
 	if err != nil {
-		return err
+		return false, err
 	}
 	options := []asynq.Option{
 		asynq.TaskID(push.ID),
@@ -105,64 +125,66 @@ func (i *Intake) enqueue(ctx context.Context, push Push) error {
 		options = append(options, asynq.ProcessAt(scheduler.CeilSecond(push.DueAt.Time())))
 	}
 	_, err = i.asynq.EnqueueContext(ctx, asynq.NewTask(i.channel.TaskType(), payload), options...)
-	// A fresh id can only meet itself, after a lost reply; a keyed one meets
-	// the task of an earlier call. Either way Redis has the task.
-	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
-		return fmt.Errorf("enqueue push %s: %w", push.ID, storeError(err))
+	if errors.Is(err, asynq.ErrTaskIDConflict) {
+		return false, nil
 	}
-	return nil
+	if err != nil {
+		return false, storeError(err)
+	}
+	return true, nil
 }
 
 // enqueueOnce claims the id first, so that two callers cannot enqueue different
 // content, and then enqueues also when the claim was there already: its owner
 // may have died in between.
-func (i *Intake) enqueueOnce(ctx context.Context, push Push) (replayed bool, err error) {
-	claim, err := claimScript.Run(ctx, i.redis, []string{i.channel.ClaimKey(push.ID)},
-		contentHash(push), secondsUntilForgotten(push, i.retention.Dead, push.CreatedAt.Time()),
-	).Text()
-	if err != nil {
-		return false, fmt.Errorf("claim push %s: %w", push.ID, storeError(err))
-	}
-	switch claim {
-	case "OTHER":
+func (i *Intake) enqueueOnce(ctx context.Context, push Push) (stored bool, err error) {
+	claim, err := i.claim(ctx, push, secondsUntilForgotten(push, i.retention.Dead, push.CreatedAt.Time()))
+	switch {
+	case err != nil:
+		return false, err
+	case claim == ClaimOther:
 		return false, ErrContentDiffers
-	case "ENDED":
-		return true, nil
+	case claim == ClaimEnded:
+		return false, nil
 	default:
-		return claim == "REPEATED", i.enqueue(ctx, push)
+		return i.enqueue(ctx, push)
 	}
 }
 
-// A ClaimState is what an idempotency key has on a push.
-type ClaimState string
+// A Claim is what an idempotency key has on a push.
+type Claim string
 
-// The states of a claim. An open one may belong to a push that was never
-// stored: its first caller may have died in between.
+// The claims, as claim.lua returns them. An open one may belong to a push that
+// was never stored: its first caller may have died in between.
 const (
-	Unclaimed  ClaimState = ""
-	ClaimOpen  ClaimState = "open"
-	ClaimEnded ClaimState = "ended"
+	ClaimNew   Claim = "NEW"   // there was none
+	ClaimOpen  Claim = "OPEN"  // the same content
+	ClaimEnded Claim = "ENDED" // the same content, and its push has ended
+	ClaimOther Claim = "OTHER" // other content
 )
 
 // Claim looks at the claim of a keyed push without making one.
-// ErrContentDiffers if the key was used for other content.
 //
 // It serves a repeated POST whose push cannot be planned any more: the window
 // that was to come at the first one may be gone for ever.
-func (i *Intake) Claim(ctx context.Context, push Push) (ClaimState, error) {
-	claim, err := i.redis.Get(ctx, i.channel.ClaimKey(push.ID)).Result()
-	switch hash := contentHash(push); {
-	case errors.Is(err, redis.Nil):
-		return Unclaimed, nil
-	case err != nil:
-		return Unclaimed, fmt.Errorf("read the claim of push %s: %w", push.ID, errors.Join(ErrUnreadable, err))
-	case claim == hash:
-		return ClaimOpen, nil
-	case claim == hash+claimEnded:
-		return ClaimEnded, nil
-	default:
-		return Unclaimed, ErrContentDiffers
+func (i *Intake) Claim(ctx context.Context, push Push) (Claim, error) {
+	var claim Claim // belongs to the call; read only after it has ended
+	if err := i.call(ctx, func(ctx context.Context) (err error) {
+		const lookOnly = 0
+		claim, err = i.claim(ctx, push, lookOnly)
+		return err
+	}); err != nil {
+		return "", fmt.Errorf("look at the claim of push %s: %w", push.ID, err)
 	}
+	return claim, nil
+}
+
+func (i *Intake) claim(ctx context.Context, push Push, seconds int64) (Claim, error) {
+	claim, err := claimScript.Run(ctx, i.redis, []string{i.channel.ClaimKey(push.ID)}, contentHash(push), seconds).Text()
+	if err != nil {
+		return "", storeError(err)
+	}
+	return Claim(claim), nil
 }
 
 func (i *Intake) queue(push Push) string {

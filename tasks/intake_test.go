@@ -28,7 +28,7 @@ func openIntake(t *testing.T, url string) *Intake {
 	require.NoError(t, err)
 	intake := NewIntake(clients.Intake, Swrve, testRetention)
 	t.Cleanup(func() {
-		intake.Wait()
+		intake.Close()
 		_ = clients.Close()
 	})
 	return intake
@@ -235,7 +235,7 @@ func TestAFrozenRedisLeavesTheOutcomeUnknown(t *testing.T) {
 	// Without a deadline of the caller the client's own timeout ends the wait.
 	_, err = intake.Accept(t.Context(), newPush(), false)
 	require.ErrorIs(t, err, ErrOutcomeUnknown)
-	intake.Wait()
+	intake.calls.Wait()
 
 	server.Thaw()
 	requireAcceptsAgain(t, intake)
@@ -324,11 +324,11 @@ func TestAClaimWhoseOwnerDiedIsMadeGood(t *testing.T) {
 	server := testenv.StartRedis(t)
 	intake, inspector := openIntake(t, server.URL()), openInspector(t, server)
 	push := newPush()
-	require.Equal(t, "CLAIMED", claim(t, server.Client(t), push))
+	require.Equal(t, "NEW", claim(t, server.Client(t), push))
 
 	replayed, err := intake.Accept(t.Context(), push, true)
 	require.NoError(t, err)
-	require.True(t, replayed)
+	require.False(t, replayed, "this call stored it")
 	_, err = inspector.GetTaskInfo(Swrve.ImmediateQueue(), push.ID)
 	require.NoError(t, err)
 }
@@ -354,7 +354,7 @@ func TestAcceptReturnsWithItsCaller(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, err, ErrOutcomeUnknown, name)
 
-		intake.Wait()
+		intake.calls.Wait()
 		_, err = inspector.GetTaskInfo(Swrve.ImmediateQueue(), push.ID)
 		require.NoError(t, err, name)
 	}
@@ -380,4 +380,18 @@ func TestNoDangerousOptionIsUsed(t *testing.T) {
 		return nil
 	}))
 	require.Greater(t, files, 20)
+}
+
+func TestAClosedIntakeTakesNothing(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	intake, inspector := openIntake(t, server.URL()), openInspector(t, server)
+	_, err := intake.Accept(t.Context(), newPush(), false)
+	require.NoError(t, err)
+	intake.Close()
+	for _, keyed := range []bool{false, true} {
+		_, err := intake.Accept(t.Context(), newPush(), keyed)
+		require.ErrorIs(t, err, ErrNotStored)
+	}
+	require.Equal(t, 1, countTasks(t, inspector))
 }

@@ -83,8 +83,8 @@ func (r *Reader) listOnce(ctx context.Context, state State, sources []source, po
 type source struct {
 	key   string
 	order order
-	// perMilli turns the source's scores into comparable times.
-	perMilli float64
+	// millisPerScore is how many milliseconds one unit of a score is.
+	millisPerScore float64
 	// unended leaves out the pushes whose record has an end: the index of dead
 	// pushes, which is another source of the listing, has them.
 	unended bool
@@ -105,11 +105,11 @@ func (r *Reader) sources(state State) []source {
 	sets := func(asynqState asynq.TaskState, order order) []source {
 		var result []source
 		for _, queue := range r.channel.Queues() {
-			result = append(result, source{key: asynqStateKey(queue, asynqState), order: order, perMilli: seconds})
+			result = append(result, source{key: asynqStateKey(queue, asynqState), order: order, millisPerScore: seconds})
 		}
 		return result
 	}
-	dead := source{key: r.channel.DeadKey(), order: newestFirst, perMilli: millis}
+	dead := source{key: r.channel.DeadKey(), order: newestFirst, millisPerScore: millis}
 	switch state {
 	case Scheduled:
 		return append(sets(asynq.TaskStateScheduled, oldestFirst), sets(asynq.TaskStateRetry, oldestFirst)...)
@@ -145,7 +145,7 @@ func (s source) read(ctx context.Context, client redis.UniversalClient, from pos
 	if s.order == queueOrder {
 		ids, err := client.LRange(ctx, s.key, -from.Skip-count, -from.Skip-1).Result()
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", s.key, errors.Join(ErrUnreadable, err))
+			return nil, fmt.Errorf("read %s: %w: %w", s.key, ErrUnreadable, err)
 		}
 		slices.Reverse(ids)
 		entries := make([]entry, len(ids))
@@ -169,12 +169,12 @@ func (s source) read(ctx context.Context, client redis.UniversalClient, from pos
 	}
 	members, err := inOrder(ctx, s.key, within).Result()
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.key, errors.Join(ErrUnreadable, err))
+		return nil, fmt.Errorf("read %s: %w: %w", s.key, ErrUnreadable, err)
 	}
 	entries := make([]entry, len(members))
 	for place, member := range members {
 		id, _ := member.Member.(string)
-		entries[place] = entry{id: id, time: member.Score * s.perMilli, unended: s.unended}
+		entries[place] = entry{id: id, time: member.Score * s.millisPerScore, unended: s.unended}
 	}
 	return entries, nil
 }
@@ -187,10 +187,10 @@ func (s source) after(from position, entries []entry) position {
 	if s.order == queueOrder {
 		return position{Skip: from.Skip + int64(len(entries))}
 	}
-	score := entries[len(entries)-1].time / s.perMilli
+	score := entries[len(entries)-1].time / s.millisPerScore
 	same := int64(0)
 	for _, entry := range entries {
-		if entry.time/s.perMilli == score {
+		if entry.time/s.millisPerScore == score {
 			same++
 		}
 	}

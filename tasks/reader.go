@@ -45,21 +45,42 @@ func (r *Reader) Get(ctx context.Context, id string) (Report, error) {
 	if !ValidID(id) {
 		return Report{}, ErrNotFound
 	}
+	// asynq's Inspector knows no contexts: a caller that gives up leaves the
+	// lookups to the client's own timeouts.
+	type answer struct {
+		report Report
+		err    error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		report, err := r.look(ctx, id)
+		done <- answer{report, err}
+	}()
+	select {
+	case got := <-done:
+		return got.report, got.err
+	case <-ctx.Done():
+		return Report{}, fmt.Errorf("look push %s up: %w: %w", id, ErrUnreadable, context.Cause(ctx))
+	}
+}
+
+// look reads the task first: a worker writes the record before it lets go of
+// the task, so the record is never behind the state that the task shows.
+func (r *Reader) look(ctx context.Context, id string) (Report, error) {
 	queues := r.channel.Queues()
 	found := make([]*asynq.TaskInfo, len(queues))
-	var record *Record
-	lookups, ctx := errgroup.WithContext(ctx)
+	var lookups errgroup.Group
 	for place, queue := range queues {
 		lookups.Go(func() (err error) {
 			found[place], err = r.task(queue, id)
 			return err
 		})
 	}
-	lookups.Go(func() (err error) {
-		record, err = r.records.Get(ctx, id)
-		return err
-	})
 	if err := lookups.Wait(); err != nil {
+		return Report{}, err
+	}
+	record, err := r.records.Get(ctx, id)
+	if err != nil {
 		return Report{}, err
 	}
 	for _, task := range found {
@@ -79,7 +100,7 @@ func (r *Reader) task(queue, id string) (*asynq.TaskInfo, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read task %s of queue %s: %w", id, queue, errors.Join(ErrUnreadable, err))
+		return nil, fmt.Errorf("read task %s of queue %s: %w: %w", id, queue, ErrUnreadable, err)
 	}
 	return task, nil
 }

@@ -57,7 +57,7 @@ func (d *desk) requireState(want State, id string) Report {
 func (d *desk) attempt(push Push, status AttemptStatus, end State) {
 	_, err := d.records.Begin(d.t.Context(), Attempting{Push: push, Token: push.ID, Interrupted: time.Hour, MaxAttempts: 3})
 	require.NoError(d.t, err)
-	require.NoError(d.t, d.records.Finish(d.t.Context(), push, Attempt{Token: push.ID, Status: status}, end))
+	require.NoError(d.t, errorOf(d.records.Finish(d.t.Context(), push, Attempt{Token: push.ID, Status: status}, end)))
 }
 
 func TestGetAScheduledPush(t *testing.T) {

@@ -46,13 +46,13 @@ type BeginAnswer string
 
 // The answers to Begin.
 const (
-	Go           BeginAnswer = "GO"        // the attempt is recorded: send
-	AlreadySent  BeginAnswer = "SENT"      // the push has been delivered: stop
-	IsCancelled  BeginAnswer = "CANCELLED" // somebody cancelled the push: stop
-	Busy         BeginAnswer = "BUSY"      // another run has an attempt in process: come back later
-	AlreadyEnded BeginAnswer = "ENDED"     // the record is at its end: see Attempting.Again
-	Spent        BeginAnswer = "SPENT"     // no attempts are left: give the push up
-	Braked       BeginAnswer = "BRAKED"    // the provider has asked everybody to wait
+	Go               BeginAnswer = "GO"        // the attempt is recorded: send
+	AlreadySent      BeginAnswer = "SENT"      // the push has been delivered: stop
+	AlreadyCancelled BeginAnswer = "CANCELLED" // somebody cancelled the push: stop
+	Busy             BeginAnswer = "BUSY"      // another run has an attempt in process: come back later
+	AlreadyEnded     BeginAnswer = "ENDED"     // the record is at its end: see Attempting.Again
+	Spent            BeginAnswer = "SPENT"     // no attempts are left: give the push up
+	Braked           BeginAnswer = "BRAKED"    // the provider has asked everybody to wait
 )
 
 // Attempting is what Begin needs to know of a handler's run.
@@ -80,6 +80,8 @@ type Begun struct {
 	Interrupted int
 	// End is the end that the record has, for AlreadyEnded.
 	End State
+	// Brake is how long nobody may send, for Braked.
+	Brake time.Duration
 }
 
 // Begin records an attempt before its request is made, on Redis' clock. The
@@ -106,6 +108,9 @@ func (r *Records) Begin(ctx context.Context, attempting Attempting) (Begun, erro
 	last, _ := reply[2].(int64)
 	interrupted, _ := reply[3].(int64)
 	end, _ := reply[4].(string)
+	if BeginAnswer(answer) == Braked {
+		return Begun{Answer: Braked, Brake: time.Duration(number) * time.Millisecond}, nil
+	}
 	return Begun{
 		Answer: BeginAnswer(answer), Attempt: int(number), Last: last == 1,
 		Interrupted: int(interrupted), End: State(end),
@@ -121,8 +126,9 @@ func flag(set bool) string {
 }
 
 // Finish records the outcome of an attempt, found by its token, and the end of
-// the push if this is its end (or ""). It may be repeated.
-func (r *Records) Finish(ctx context.Context, push Push, attempt Attempt, end State) error {
+// the push if this is its end (or ""). It may be repeated. It returns the end
+// that the record has now, which another run may have written.
+func (r *Records) Finish(ctx context.Context, push Push, attempt Attempt, end State) (State, error) {
 	return r.finish(ctx, push, &attempt, "record", end)
 }
 
@@ -130,37 +136,39 @@ func (r *Records) Finish(ctx context.Context, push Push, attempt Attempt, end St
 // and nothing happens if it was never recorded.
 func (r *Records) Withdraw(ctx context.Context, push Push, token, reason string) error {
 	none := int64(0)
-	return r.finish(ctx, push, &Attempt{
+	_, err := r.finish(ctx, push, &Attempt{
 		Token: token, Status: AttemptError, Millis: &none,
 		ErrorType: ErrorOther, ErrorMessage: reason, Uncounted: true,
 	}, "withdraw", "")
+	return err
 }
 
 // End records the end of a push without an attempt.
 func (r *Records) End(ctx context.Context, push Push, end State) error {
-	return r.finish(ctx, push, nil, "record", end)
+	_, err := r.finish(ctx, push, nil, "record", end)
+	return err
 }
 
-func (r *Records) finish(ctx context.Context, push Push, attempt *Attempt, kind string, end State) error {
+func (r *Records) finish(ctx context.Context, push Push, attempt *Attempt, kind string, end State) (State, error) {
 	content, err := push.encode()
 	if err != nil {
-		return err
+		return "", err
 	}
 	var outcome []byte
 	if attempt != nil {
 		if outcome, err = json.Marshal(attempt); err != nil {
-			return fmt.Errorf("encode an attempt of push %s: %w", push.ID, err)
+			return "", fmt.Errorf("encode an attempt of push %s: %w", push.ID, err)
 		}
 	}
-	err = finishScript.Run(ctx, r.redis,
+	recorded, err := finishScript.Run(ctx, r.redis,
 		[]string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.ClaimKey(push.ID)},
 		push.ID, content, outcome, kind, string(end),
 		r.openSeconds(push), seconds(r.retention.Sent), seconds(r.retention.Dead),
-	).Err()
+	).Text()
 	if err != nil {
-		return fmt.Errorf("finish an attempt of push %s: %w", push.ID, err)
+		return "", fmt.Errorf("finish an attempt of push %s: %w", push.ID, err)
 	}
-	return nil
+	return State(recorded), nil
 }
 
 // Get returns the record of a push, or nil if there is none.
@@ -170,7 +178,7 @@ func (r *Records) Get(ctx context.Context, id string) (*Record, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the record of push %s: %w", id, errors.Join(ErrUnreadable, err))
+		return nil, fmt.Errorf("read the record of push %s: %w: %w", id, ErrUnreadable, err)
 	}
 	return decodeRecord(id, stored)
 }

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -35,8 +36,8 @@ func storeError(err error) error {
 	text := err.Error()
 	for _, refusal := range refusals {
 		if strings.Contains(text, refusal) {
-			return errors.Join(ErrNotStored, err)
+			return fmt.Errorf("%w: %w", ErrNotStored, err)
 		}
 	}
-	return errors.Join(ErrOutcomeUnknown, err)
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }

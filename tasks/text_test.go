@@ -40,7 +40,7 @@ func TestTextsComeBackUnchanged(t *testing.T) {
 				Token: "a", Status: AttemptError, StartedAt: MillisOf(time.Now()), Millis: &millis,
 				ErrorType: ErrorOther, ErrorMessage: text("error"), StackTrace: text("stack"),
 			}
-			require.NoError(check, s.records.Finish(s.ctx, s.push, first, ""))
+			require.NoError(check, errorOf(s.records.Finish(s.ctx, s.push, first, "")))
 			s.begun("b") // decodes and encodes the record once more
 			record := s.record()
 			require.Equal(check, s.push, record.Push)

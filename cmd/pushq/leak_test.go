@@ -66,7 +66,7 @@ func runRound(t *testing.T, w *world, settings config.Config, pushes int) {
 	ended := make(chan error, 1)
 	go func() { ended <- service.run(ctx) }()
 	url := "http://" + <-address
-	testenv.Eventually(t, 20*time.Second, "the service to be ready", func() bool { return service.workers.Load() })
+	testenv.Eventually(t, 20*time.Second, "the service to be ready", func() bool { return service.workersRunning.Load() })
 
 	for number := range pushes {
 		status, _, answer, err := tryPost(url, pushBody(fmt.Sprintf("user-%d", number)))

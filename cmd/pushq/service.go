@@ -34,12 +34,12 @@ type service struct {
 	// listening is called with the address once it is known, if not nil.
 	listening func(address string)
 
-	clients *redisconn.Clients
-	clock   *redisconn.Clock
-	records *tasks.Records
-	reader  *tasks.Reader
-	fit     atomic.Bool // Redis has been checked
-	workers atomic.Bool // are running
+	clients        *redisconn.Clients
+	clock          *redisconn.Clock
+	records        *tasks.Records
+	reader         *tasks.Reader
+	redisChecked   atomic.Bool
+	workersRunning atomic.Bool
 }
 
 const (
@@ -72,7 +72,7 @@ func (s *service) run(ctx context.Context) error {
 		return err
 	}
 	intake := tasks.NewIntake(s.clients.Intake, tasks.Swrve, retention)
-	defer intake.Wait()
+	defer intake.Close()
 	server := s.newServer(intake, zone)
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -151,7 +151,7 @@ func (s *service) checks() []api.Check {
 			if err := s.clients.Read.Ping(ctx).Err(); err != nil {
 				return errors.New("redis does not answer")
 			}
-			if !s.fit.Load() {
+			if !s.redisChecked.Load() {
 				return errors.New("redis has not been checked yet")
 			}
 			return nil
@@ -165,7 +165,7 @@ func (s *service) checks() []api.Check {
 	}
 	if s.roles.worker {
 		checks = append(checks, api.Check{Name: "workers", Run: func(context.Context) error {
-			if !s.workers.Load() {
+			if !s.workersRunning.Load() {
 				return errors.New("the workers are not running")
 			}
 			return nil
@@ -181,7 +181,7 @@ type checkedIntake struct {
 }
 
 func (i *checkedIntake) Accept(ctx context.Context, push tasks.Push, keyed bool) (bool, error) {
-	if !i.service.fit.Load() {
+	if !i.service.redisChecked.Load() {
 		return false, tasks.ErrNotStored
 	}
 	return i.Intake.Accept(ctx, push, keyed)
@@ -193,7 +193,7 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 	if err := s.connect(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	s.fit.Store(true)
+	s.redisChecked.Store(true)
 	s.log.Info("ready", slog.Duration("round_trip", s.clock.RoundTrip()), slog.Duration("clock_offset", s.clock.Offset()))
 
 	var following sync.WaitGroup

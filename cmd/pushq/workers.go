@@ -35,14 +35,14 @@ func (s *service) runWorkers(ctx context.Context, measured <-chan struct{}, zone
 		if err != nil {
 			return err
 		}
-		s.workers.Store(true)
+		s.workersRunning.Store(true)
 		for ctx.Err() == nil && !s.clock.Skewed() {
 			select {
 			case <-measured:
 			case <-ctx.Done():
 			}
 		}
-		s.workers.Store(false)
+		s.workersRunning.Store(false)
 		running.stop()
 	}
 	return nil
@@ -60,8 +60,8 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 	settings := s.settings.Swrve
 	concurrency := settings.EffectiveConcurrency()
 	pollers := int(settings.Pollers)
-	if pollers == 0 {
-		pollers = handlers.AutoPollers(s.clock.RoundTrip(), settings.Delay())
+	if settings.Pollers == config.AutoPollers {
+		pollers = handlers.PollersFor(s.clock.RoundTrip(), settings.Delay())
 	}
 
 	provider := swrve.New(swrve.Config{
@@ -81,7 +81,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 		Channel:     tasks.Swrve,
 		MaxAttempts: s.settings.Push.Retry.MaxAttempts,
 		Policy:      scheduler.FixedDelay{Delay: s.settings.Push.Retry.Delay()},
-		Timeout:     settings.Timeout(),
+		Timeout:     provider.MaxDuration(),
 		Zone:        zone,
 		Log:         s.log,
 	}, provider, s.records, pace, s.reader, s.clock)
@@ -93,13 +93,14 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 		ShutdownTimeout: provider.MaxDuration() + recordingTime,
 		Log:             s.log,
 	})
+	running := &workforce{provider: provider, limiter: pace, delivery: delivery, servers: servers}
 	if err != nil {
-		pace.Stop()
+		running.stop()
 		return nil, fmt.Errorf("start the workers: %w", err)
 	}
 	s.log.Info("workers running", slog.Int("concurrency", concurrency), slog.Int("pollers", pollers),
 		slog.Duration("delay", settings.Delay()))
-	return &workforce{provider: provider, limiter: pace, delivery: delivery, servers: servers}, nil
+	return running, nil
 }
 
 // stop fetches nothing more, sends waiting pushes back to the queue, and

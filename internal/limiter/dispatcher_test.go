@@ -219,7 +219,7 @@ func TestAWaiterThatJoinsDuringAReservation(t *testing.T) {
 	require.True(t, d.reserving)
 	<-d.reserved
 	late := d.add(Immediate)
-	d.reply(time.Now(), 0, time.Now().Add(time.Second))
+	d.reply(time.Now(), 0, time.Now().Add(minLead/2)) // for the first one, at once
 	d.dispatch()
 	_, ok := late.got()
 	require.False(t, ok)

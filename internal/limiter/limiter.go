@@ -204,9 +204,15 @@ func (l *Limiter) Throttled(ctx context.Context, pause time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("slow the pace down after a 429: %w", err)
 	}
+	l.Braked(time.Duration(remaining) * time.Millisecond)
+	return nil
+}
+
+// Braked passes on that nobody may start for as long as remains, as another
+// process has said in Redis. Slots that are reserved here are given up.
+func (l *Limiter) Braked(remaining time.Duration) {
 	select {
-	case l.braked <- time.Duration(remaining) * time.Millisecond:
+	case l.braked <- remaining:
 	case <-l.stopping:
 	}
-	return nil
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -16,9 +17,14 @@ const jumpTolerance = 50 * time.Millisecond
 // fastest of the recent round trips, and knows how long a round trip takes.
 // The zero value is ready; it belongs to the dispatcher's goroutine.
 type redisClock struct {
-	best    sample
-	typical time.Duration // moving average of round trips
+	best sample
+
+	recent  []time.Duration // the last round trips
+	typical time.Duration   // their median: one lost reply says nothing of the others
 }
+
+// typicalOf is the number of round trips that the typical one is chosen from.
+const typicalOf = 9
 
 // A sample says that Redis' clock showed redis when ours showed local.
 type sample struct {
@@ -28,10 +34,11 @@ type sample struct {
 
 func (c *redisClock) observe(r reservation) {
 	roundTrip := r.received.Sub(r.sent)
-	if c.typical == 0 {
-		c.typical = roundTrip
+	c.recent = append(c.recent, roundTrip)
+	if len(c.recent) > typicalOf {
+		c.recent = c.recent[1:]
 	}
-	c.typical += (roundTrip - c.typical) / 8
+	c.typical = slices.Sorted(slices.Values(c.recent))[len(c.recent)/2]
 	middle := r.sent.Add(roundTrip / 2)
 	jumped := r.now.Sub(c.best.redis) - middle.Sub(c.best.local) // of Redis' clock, as after a failover
 	if c.best.local.IsZero() || roundTrip <= c.best.roundTrip ||

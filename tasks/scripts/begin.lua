@@ -12,7 +12,7 @@
 -- ARGV[7] '1' to begin although the record is at its end (a requeued push)
 -- ARGV[8] '1' if a request to the provider is to follow, which the brake forbids
 --
--- Returns {answer, attempt number, 1 if it is the last one allowed, number of
+-- Returns {answer, attempt number (or milliseconds of brake), 1 if it is the last one allowed, number of
 -- the attempt found interrupted or 0, recorded end or ''}. The answers are GO, SENT, CANCELLED,
 -- BUSY, ENDED (the record is at its end), SPENT (no attempts are left) and BRAKED.
 -- The same token gets the same answer again.
@@ -51,6 +51,9 @@ for _, attempt in ipairs(attempts) do
   if attempt.status == 'OK' then return {'SENT', 0, 0, 0, 'SENT'} end
 end
 
+local brake = ARGV[8] == '1' and redis.call('PTTL', KEYS[3]) or 0
+if brake > 0 then return {'BRAKED', brake, 0, 0, ''} end
+
 local last = attempts[#attempts]
 for number, attempt in ipairs(attempts) do
   if attempt.token == ARGV[3] then
@@ -77,10 +80,6 @@ if ended and ARGV[7] ~= '1' then return {'ENDED', 0, 0, 0, ended} end
 if not ended and used() >= budget() then
   store()
   return {'SPENT', 0, 0, interrupted, ''}
-end
-if ARGV[8] == '1' and redis.call('PTTL', KEYS[3]) > 0 then
-  if interrupted > 0 then store() end
-  return {'BRAKED', 0, 0, interrupted, ''}
 end
 if ended then
   record['end'] = nil

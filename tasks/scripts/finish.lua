@@ -43,6 +43,11 @@ if ARGV[3] ~= '' then
     attempts[place] = outcome
   end
   if outcome.status ~= 'OK' and place ~= #attempts then ending = '' end
+  -- A push that is put back again and again before its request keeps only the
+  -- last of the rows that say so.
+  if ARGV[4] == 'withdraw' and place - 1 > (record.budgetFrom or 0) and attempts[place - 1].uncounted then
+    table.remove(attempts, place - 1)
+  end
   record.attempts = attempts
 end
 
