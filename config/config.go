@@ -32,7 +32,7 @@ type Redis struct {
 
 // HTTP is the side that accepts pushes.
 type HTTP struct {
-	Listen         string            `key:"listen" default:"127.0.0.1:8080" allowed:"host:port" doc:"Address of the API. A worker on its own serves /health and /metrics there. Port 0 takes any free port."`
+	Listen         string            `key:"listen" default:"127.0.0.1:8080" allowed:"host:port" doc:"Address of the API. A worker on its own serves /health there. Port 0 takes any free port."`
 	APIKeys        map[string]Secret `key:"apiKeys" default:"{}" allowed:"names of 1 to 64 characters of A-Z a-z 0-9 . _ -; keys of at least 16 visible ASCII characters" doc:"Callers: name to key, a secret, which they send as Authorization: Bearer. Without keys pushq listens on loopback only."`
 	AllowAnonymous bool              `key:"allowAnonymous" default:"false" doc:"Allows listening on other addresses than loopback without API keys: everybody who reaches the address can then send pushes."`
 	MaxBodyBytes   int64             `key:"maxBodyBytes" default:"16384" unit:"bytes" min:"128" max:"1048576" doc:"Largest body of one push; anything larger is answered with 413."`
@@ -41,7 +41,7 @@ type HTTP struct {
 // Swrve is the channel to Swrve.
 type Swrve struct {
 	URL                      string                       `key:"url" default:"https://service.swrve.com/push" allowed:"http or https" doc:"Where Swrve accepts pushes. The parameters of a push are added to it, so it has no user, query or fragment."`
-	DelayMillis              float64                      `key:"delayMillis" default:"4" unit:"ms" min:"0.1" max:"60000" doc:"Least time between the starts of two requests to Swrve, over all processes that share the Redis. Fractions are allowed and rounded up to whole microseconds: 3.42 is about 292 requests a second."`
+	DelayMillis              float64                      `key:"delayMillis" default:"4" unit:"ms" min:"0.1" max:"60000" doc:"Least time between the starts of two requests to Swrve, over all processes that share the Redis. Fractions are allowed and rounded up to whole microseconds: 3.42 is about 292 requests a second. Leave some 2 % to the provider's limit: a start may be up to 10 ms late, so that a second holds two or three more than the average."`
 	AverageProcessingMillis  int                          `key:"averageProcessingMillis" default:"2000" unit:"ms" min:"1" max:"480000" doc:"How long Swrve takes for a request on average; only used to compute the concurrency."`
 	Concurrency              int                          `key:"concurrency" default:"0" unit:"pushes" min:"0" max:"5000" doc:"Pushes in work at a time, for each process and queue. 0 computes it: averageProcessingMillis / delayMillis rounded up, 1 to 5000."`
 	Pollers                  Pollers                      `key:"pollers" default:"auto" allowed:"auto, or 1 to 8" doc:"Loops that fetch pushes from Redis, for each process and queue; they share the concurrency. auto chooses by the round trip time to Redis."`
@@ -71,5 +71,5 @@ type Retry struct {
 type Retention struct {
 	Sent      time.Duration `key:"sent" default:"24h" unit:"duration" min:"1s" max:"87600h" doc:"How long a SENT push can be read, in whole seconds."`
 	Dead      time.Duration `key:"dead" default:"720h" unit:"duration" min:"1s" max:"87600h" doc:"How long a FAILED, GIVEN_UP or CANCELLED push can be read, in whole seconds. At least push.retry.maxAttempts times push.retry.delayInSeconds."`
-	Completed time.Duration `key:"completed" default:"1h" unit:"duration" min:"1s" max:"87600h" doc:"How long the dashboard and the list of SENT pushes show a SENT push, in whole seconds. At most push.retention.sent."`
+	Completed time.Duration `key:"completed" default:"1h" unit:"duration" min:"1s" max:"87600h" doc:"How long the list of SENT pushes (and asynq's own tools) show a SENT push, in whole seconds. At most push.retention.sent."`
 }

@@ -58,12 +58,25 @@ func StartServers(client redis.UniversalClient, handler asynq.Handler, options S
 				TaskCheckInterval:        taskCheckInterval,
 				DelayedTaskCheckInterval: delayedTaskCheckInterval,
 				ShutdownTimeout:          options.ShutdownTimeout,
-				RetryDelayFunc: func(_ int, err error, _ *asynq.Task) time.Duration {
+				RetryDelayFunc: func(_ int, err error, _ *asynq.Task) (delay time.Duration) {
+					// asynq recovers panics of handlers only (processor.go: perform).
+					defer func() {
+						if recover() != nil {
+							delay = options.RetryInterval
+						}
+					}()
 					return retryDelay(err, options.RetryInterval)
 				},
-				IsFailure: isFailure,
-				Logger:    asynqLog{options.Log.With(slog.String("queue", queue))},
-				LogLevel:  asynq.WarnLevel,
+				IsFailure: func(err error) (failure bool) {
+					defer func() {
+						if recover() != nil {
+							failure = true
+						}
+					}()
+					return isFailure(err)
+				},
+				Logger:   asynqLog{options.Log.With(slog.String("queue", queue))},
+				LogLevel: asynq.WarnLevel,
 			})
 			if err := server.Start(mux); err != nil {
 				return s, fmt.Errorf("serve queue %s: %w", queue, err)

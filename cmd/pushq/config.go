@@ -11,7 +11,7 @@ import (
 func newConfigCommand() *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check",
-		Short: "Say whether pushq would start with this configuration",
+		Short: "Check every setting, without connecting to anything",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			loaded, err := loadSettings(command, true)

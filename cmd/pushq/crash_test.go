@@ -88,12 +88,12 @@ func expireLeases(t *testing.T, client *redis.Client) {
 }
 
 // waitUntilInterrupted waits until the last attempt in process counts as
-// interrupted: the provider's timeout of a second and ten more.
+// interrupted: the provider's timeout of a second, one for a frozen process, and ten more.
 func waitUntilInterrupted(t *testing.T, api *testenv.Process, id string) {
 	t.Helper()
 	push := lookUp(t, api, id)
 	started := *push.Attempts[len(push.Attempts)-1].StartedAt
 	testenv.Eventually(t, 30*time.Second, "the attempt to be old enough", func() bool {
-		return time.Since(started) > 11500*time.Millisecond
+		return time.Since(started) > 12500*time.Millisecond
 	})
 }

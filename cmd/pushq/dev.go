@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,7 +90,8 @@ func printDevHelp(out io.Writer, address, simulatorURL string, keys bool) {
 	if keys {
 		authorization = " -H 'Authorization: Bearer KEY'"
 	}
-	fmt.Fprintf(out, `pushq dev: redis.url and swrve.url are ignored, and nothing survives a restart.
+	fmt.Fprintf(out, `pushq dev: Redis and Swrve are inside this process, whatever redis.url and swrve.url say; nothing survives a restart.
+Prototypes: Hello, Good bye, and those of swrve.messagePrototypePushKeys.
 
 Send a push:
   curl -i%s http://%s/push -H 'Content-Type: application/json' -d '{"platform":"IOS","messagePrototypeKey":"Hello","pushKey":"463B3209-6E33-4E88-AF52-CDA87C0550EC","message":"Hello client!"}'
@@ -101,13 +101,4 @@ What the simulated Swrve received:
   curl %s/ledger
 
 `, authorization, address, authorization, address, simulatorURL)
-}
-
-// hostOf is the host and port of a URL.
-func hostOf(text string) string {
-	parsed, err := url.Parse(text)
-	if err != nil {
-		return text
-	}
-	return parsed.Host
 }

@@ -23,6 +23,9 @@ func TestFrozenWorkerSendsNothingTwice(t *testing.T) {
 	ids := acceptMany(t, api, pushes, "user-")
 	testenv.Eventually(t, 20*time.Second, "all sends to have arrived", func() bool { return w.swrve.Stats().Requests == pushes })
 	worker.Freeze()
+	// asynq takes the frozen worker for dead and hands its pushes to another.
+	expireLeases(t, w.redis.Client(t))
+	w.startReady("worker", settings...)
 	testenv.Eventually(t, 20*time.Second, "all answers to have been given", func() bool {
 		ledger := w.swrve.Ledger()
 		for _, request := range ledger {
@@ -34,7 +37,7 @@ func TestFrozenWorkerSendsNothingTwice(t *testing.T) {
 	})
 	worker.Thaw()
 
-	for _, push := range waitForAll(t, api, ids, tasks.Sent, 30*time.Second) {
+	for _, push := range waitForAll(t, api, ids, tasks.Sent, 60*time.Second) {
 		require.Len(t, push.Attempts, 1)
 	}
 	require.Equal(t, pushes, w.swrve.Stats().Requests)

@@ -45,6 +45,7 @@ func newRootCommand() *cobra.Command {
 		newConfigCommand(),
 		newVersionCommand(),
 	)
+	root.Version = version
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.PersistentFlags().String("log-level", "info", "least level of the log: debug, info, warn or error")
 	return root

@@ -46,9 +46,12 @@ func (p *pushClient) call(ctx context.Context, method, path string, header http.
 		return nil, nil, fmt.Errorf("%w\nIs pushq running there? Name another address with --server or PUSHQ_SERVER", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the answer of %s: %w", p.server, err)
+	}
+	if len(answer) > maxAnswer {
+		return nil, nil, fmt.Errorf("the answer of %s is longer than %d MiB: ask for less with --limit", p.server, maxAnswer>>20)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return nil, nil, answerError(response.StatusCode, answer)

@@ -27,11 +27,17 @@ func newPushListCommand() *cobra.Command {
 			if limit < 1 {
 				return fmt.Errorf("--limit %d: must be at least 1", limit)
 			}
-			items, err := listPushes(command, status, limit)
+			items, more, err := listPushes(command, status, limit)
 			if err != nil {
 				return err
 			}
-			return printPushes(command.OutOrStdout(), items, asJSON)
+			if err := printPushes(command.OutOrStdout(), items, asJSON); err != nil {
+				return err
+			}
+			if more {
+				fmt.Fprintf(command.ErrOrStderr(), "there may be more: use --limit to see more than %d\n", limit)
+			}
+			return nil
 		},
 	}
 	command.Flags().StringVar(&status, "status", "", fmt.Sprintf("one of %v", tasks.States()))
@@ -41,10 +47,10 @@ func newPushListCommand() *cobra.Command {
 	return command
 }
 
-// listPushes follows the pages up to limit.
-func listPushes(command *cobra.Command, status string, limit int) ([]json.RawMessage, error) {
+// listPushes follows the pages up to limit, and reports whether there may be
+// more.
+func listPushes(command *cobra.Command, status string, limit int) (items []json.RawMessage, more bool, err error) {
 	client := newPushClient(command)
-	var items []json.RawMessage
 	for cursor := ""; ; {
 		query := url.Values{"status": {status}, "limit": {strconv.Itoa(min(limit-len(items), tasks.MaxPage))}}
 		if cursor != "" {
@@ -52,18 +58,18 @@ func listPushes(command *cobra.Command, status string, limit int) ([]json.RawMes
 		}
 		_, answer, err := client.call(command.Context(), http.MethodGet, "/push?"+query.Encode(), nil, nil)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		var page struct {
 			Items []json.RawMessage `json:"items"`
 			Next  string            `json:"next"`
 		}
 		if err := json.Unmarshal(answer, &page); err != nil {
-			return nil, fmt.Errorf("read the answer: %w", err)
+			return nil, false, fmt.Errorf("read the answer: %w", err)
 		}
 		items = append(items, page.Items...)
 		if cursor = page.Next; cursor == "" || len(items) >= limit {
-			return items, nil
+			return items, cursor != "", nil
 		}
 	}
 }
@@ -95,7 +101,7 @@ func printPushes(out io.Writer, items []json.RawMessage, asJSON bool) error {
 		if err := json.Unmarshal(item, &push); err != nil {
 			return fmt.Errorf("read the answer: %w", err)
 		}
-		lastError := ""
+		lastError := "-"
 		if count := len(push.Attempts); count > 0 {
 			last := push.Attempts[count-1]
 			lastError = orDash(last.ErrorType)

@@ -19,20 +19,22 @@ func TestTwoWorkersShareOnePace(t *testing.T) {
 	// A simulator that was held up for longer than this has counted its own
 	// pauses: such a run says nothing, and is repeated.
 	const voidLagMillis = 15
+	const fullPace = pushes * 10300 * time.Microsecond
 	binary := testenv.BinaryWithoutRace(t)
 	for run := 1; ; run++ {
 		sim := testenv.StartProgram(t, binary, []string{"sim", "swrve", "--listen", "127.0.0.1:0", "--rate", "100", "--latency", "200ms"})
-		stats, sent := sharePace(t, binary, sim, pushes)
+		stats, sent, span := sharePace(t, binary, sim, pushes)
 		sim.Terminate()
 		sim.Wait(10 * time.Second)
-		t.Logf("run %d: largest sliding second %d of %d, %d answered 429, simulator's lag %.1f ms",
-			run, stats.LargestSecond, limit, stats.RateLimited, stats.WorstLagMillis)
+		t.Logf("run %d: largest sliding second %d of %d, %d answered 429, simulator's lag %.1f ms, %s of %s",
+			run, stats.LargestSecond, limit, stats.RateLimited, stats.WorstLagMillis, span, fullPace)
 		if stats.WorstLagMillis > voidLagMillis && run < 5 {
 			continue
 		}
 		require.LessOrEqual(t, stats.LargestSecond, limit)
 		require.Zero(t, stats.RateLimited)
 		require.Equal(t, pushes, stats.Requests)
+		require.Less(t, span, fullPace*115/100, "most of the pace is used")
 		for _, push := range sent {
 			require.Len(t, push.Attempts, 1, "push %s", push.ID)
 		}
@@ -40,7 +42,7 @@ func TestTwoWorkersShareOnePace(t *testing.T) {
 	}
 }
 
-func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (swrvesim.Stats, []pushAnswer) {
+func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (swrvesim.Stats, []pushAnswer, time.Duration) {
 	t.Helper()
 	w := &world{t: t, redis: testenv.StartRedis(t), push: sim.URL() + "/push"}
 	start := func(subcommand string) *testenv.Process {
@@ -49,10 +51,11 @@ func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (s
 		waitReady(t, process)
 		return process
 	}
-	api, first, second := start("api"), start("worker"), start("worker")
+	processes := []*testenv.Process{start("api"), start("worker"), start("worker")}
+	api := processes[0]
 	ids := acceptMany(t, api, pushes, "user-")
 	sent := waitForAll(t, api, ids, tasks.Sent, 60*time.Second)
-	for _, process := range []*testenv.Process{api, first, second} {
+	for _, process := range processes {
 		process.Terminate()
 		require.Zero(t, process.Wait(30*time.Second))
 	}
@@ -62,5 +65,15 @@ func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (s
 	defer func() { _ = response.Body.Close() }()
 	var stats swrvesim.Stats
 	require.NoError(t, json.NewDecoder(response.Body).Decode(&stats))
-	return stats, sent
+
+	// From the first start to the last one.
+	first, last := *sent[0].Attempts[0].StartedAt, *sent[0].Attempts[0].StartedAt
+	for _, push := range sent {
+		if started := *push.Attempts[0].StartedAt; started.Before(first) {
+			first = started
+		} else if started.After(last) {
+			last = started
+		}
+	}
+	return stats, sent, last.Sub(first)
 }

@@ -94,11 +94,16 @@ func (s *service) run(ctx context.Context) error {
 	}
 
 	<-ctx.Done()
+	cause := context.Cause(ctx)
+	failed := !errors.Is(cause, context.Canceled)
+	if failed {
+		s.log.Error("cannot go on", slog.Any("error", cause))
+	}
 	s.log.Info("stopping: pushes being sent are finished, waiting ones go back to the queue")
 	stopErr := server.Stop()
 	parts.Wait()
 	s.log.Info("stopped")
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+	if failed {
 		return cause
 	}
 	return stopErr
@@ -110,16 +115,19 @@ func (s *service) close() {
 	}
 }
 
-// listen explains what to do when the address is taken.
 func listen(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("address %s is in use: choose another one with --listen, such as --listen 127.0.0.1:8081", address)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+		return nil, explainListen(address, err)
 	}
 	return listener, nil
+}
+
+func explainListen(address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("address %s is in use: choose another one with --listen, such as --listen 127.0.0.1:8081", address)
+	}
+	return fmt.Errorf("listen on %s: %w", address, err)
 }
 
 func (s *service) newServer(intake *tasks.Intake, zone *time.Location) *api.Server {
@@ -152,7 +160,7 @@ func (s *service) checks() []api.Check {
 				return errors.New("redis does not answer")
 			}
 			if !s.redisChecked.Load() {
-				return errors.New("redis has not been checked yet")
+				return errors.New("redis has not been checked yet, or has been found unfit: see the log")
 			}
 			return nil
 		}},
@@ -202,11 +210,10 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 	following.Go(func() {
 		s.clock.Run(ctx, func(err error) {
 			if err == nil {
-				// A Redis that came back empty does not know the queues.
-				err = tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
+				err = s.checkAgain(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
-				s.log.Warn("redis does not answer", slog.Any("error", err))
+				s.log.Warn("redis", slog.Any("error", err))
 			}
 			select {
 			case measured <- struct{}{}:
@@ -237,6 +244,22 @@ func (s *service) connect(ctx context.Context) error {
 		case <-time.After(connectInterval):
 		}
 	}
+}
+
+// checkAgain looks at a Redis that may be another server by now, or may have
+// come back empty. One that would lose pushes is given none until it is mended.
+func (s *service) checkAgain(ctx context.Context) error {
+	if s.checkServer {
+		_, err := redisconn.CheckServer(ctx, s.clients.Read)
+		if errors.Is(err, redisconn.ErrUnfit) {
+			s.redisChecked.Store(false)
+		}
+		if err != nil {
+			return err
+		}
+		s.redisChecked.Store(true)
+	}
+	return tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
 }
 
 func (s *service) connectOnce(ctx context.Context) error {

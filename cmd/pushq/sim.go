@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +20,18 @@ func newSimSwrveCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "swrve",
 		Short: "A simulated Swrve: POST /push, GET /ledger, GET /stats, DELETE /ledger",
-		Args:  cobra.NoArgs,
+		Long: `A simulated Swrve: POST /push, GET /ledger, GET /stats, DELETE /ledger.
+
+It misbehaves when the user of a push (pushKey) begins with one of these:
+  NNN-             answers with that status: 503-, 400-, 403-, 429-, 302-
+  NNNafterS-       the same, once, with Retry-After: S, as in 429after2-
+  htmlNNN-         an HTML page with that status, as in html502-
+  bodyNNN-         HTTP 200 with that code in the body, as in body400-
+  hang-            never answers
+  reset-           closes the connection without an answer
+  ok-then-reset-   counts the push as delivered, then does so
+With xM before the dash only the first M requests of that user do: 500x2-, resetx1-.`,
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			log, err := newLog(command)
 			if err != nil {
@@ -27,6 +40,9 @@ func newSimSwrveCommand() *cobra.Command {
 			latency, err := swrvesim.ParseLatency(latencyText)
 			if err != nil {
 				return err
+			}
+			if rate < 0 {
+				return fmt.Errorf("--rate %d: must be 0 or more", rate)
 			}
 			simulation := swrvesim.Config{Rate: rate, Latency: latency}
 			if keysFile != "" {
@@ -37,9 +53,9 @@ func newSimSwrveCommand() *cobra.Command {
 			simulator := swrvesim.New(simulation)
 			url, err := simulator.Start(address)
 			if err != nil {
-				return err
+				return explainListen(address, err)
 			}
-			log.Info("http listening", slog.String("address", hostOf(url)))
+			log.Info("http listening", slog.String("address", strings.TrimPrefix(url, "http://")))
 			log.Info("simulating swrve", slog.String("url", url+"/push"), slog.String("ledger", url+"/ledger"))
 			<-command.Context().Done()
 			return simulator.Close()
@@ -47,7 +63,7 @@ func newSimSwrveCommand() *cobra.Command {
 	}
 	command.Flags().StringVar(&address, "listen", "127.0.0.1:8090", "address to listen on")
 	command.Flags().IntVar(&rate, "rate", 0, "requests allowed in any sliding second; more are answered 429 (0: no limit)")
-	command.Flags().StringVar(&latencyText, "latency", "50ms", "time to answer: original (as in the original load test), a duration, or 0")
+	command.Flags().StringVar(&latencyText, "latency", "50ms", "time to answer: original (as in the original load test), original*0.1, a duration, or 0")
 	command.Flags().StringVar(&keysFile, "keys", "", "file of known push keys, one a line; others are answered 403 (default: any key)")
 	return command
 }

@@ -38,8 +38,9 @@ func TestTermFinishesSendsAndPutsWaitingPushesBack(t *testing.T) {
 			t.Errorf("push %s is %s", id, push.Status)
 		}
 	}
-	require.GreaterOrEqual(t, count[tasks.Sent], 2)
-	require.GreaterOrEqual(t, count[tasks.Pending], 10)
+	require.NotZero(t, count[tasks.Sent])
+	require.NotZero(t, count[tasks.Pending])
+	require.Equal(t, len(ids), count[tasks.Sent]+count[tasks.Pending])
 	require.Equal(t, count[tasks.Sent], len(w.swrve.Ledger()), "what was sent was recorded")
 
 	w.startReady("worker")

@@ -64,6 +64,9 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 		pollers = handlers.PollersFor(s.clock.RoundTrip(), settings.Delay())
 	}
 
+	if len(settings.MessagePrototypePushKeys) == 0 {
+		s.log.Warn("swrve.messagePrototypePushKeys is empty: every push will end FAILED")
+	}
 	provider := swrve.New(swrve.Config{
 		URL:                settings.URL,
 		Timeout:            settings.Timeout(),

@@ -17,11 +17,17 @@ var ErrUnfit = errors.New("this redis cannot be used")
 // 6.2 or later (asynq archives with ZRANGE BYSCORE) and maxmemory-policy
 // noeviction. It returns ErrUnfit with the setting to change, or warnings. It
 // never asks CONFIG, which many hosted services forbid; what INFO does not
-// tell is a warning.
+// tell is a warning. A wrong password or database number is unfit too: waiting
+// does not mend it.
 func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []string, err error) {
 	text, err := client.Info(ctx).Result()
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		return []string{"redis does not let this user run INFO; pushq needs redis 6.2 or later with maxmemory-policy noeviction and appendonly yes"}, nil
+	}
+	for _, refusal := range []string{"WRONGPASS", "NOAUTH", "DB index is out of range"} {
+		if redis.HasErrorPrefix(err, refusal) {
+			return nil, fmt.Errorf("%w: it refuses redis.url: %w", ErrUnfit, err)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read INFO of redis: %w", err)

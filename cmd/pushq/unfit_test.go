@@ -1,0 +1,61 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+func TestAnUnfitRedisIsRefusedAtStart(t *testing.T) {
+	t.Parallel()
+	for _, unfit := range []struct {
+		name      string
+		arguments []string
+		url       func(url string) string
+		says      string
+	}{
+		{"evicts", []string{"--maxmemory-policy", "allkeys-lru"}, func(url string) string { return url }, "noeviction"},
+		{"password", []string{"--requirepass", "right"}, func(url string) string {
+			return strings.Replace(url, "redis://", "redis://:canary-wrong@", 1)
+		}, "WRONGPASS"},
+		{"no password", []string{"--requirepass", "right"}, func(url string) string { return url }, "NOAUTH"},
+		{"database", nil, func(url string) string { return strings.TrimSuffix(url, "0") + "99" }, "DB index"},
+	} {
+		t.Run(unfit.name, func(t *testing.T) {
+			t.Parallel()
+			// Set afterwards: testenv waits for an answer without a password.
+			w := newWorld(t, swrvesim.Config{})
+			for place := 0; place+1 < len(unfit.arguments); place += 2 {
+				name := strings.TrimPrefix(unfit.arguments[place], "--")
+				require.NoError(t, w.redis.Client(t).ConfigSet(t.Context(), name, unfit.arguments[place+1]).Err())
+			}
+			serve := w.start("serve", "REDIS_URL="+unfit.url(w.redis.URL()))
+			require.Equal(t, 1, serve.Wait(20*time.Second))
+			printed := strings.Join(serve.Stderr(), "\n")
+			require.Contains(t, printed, unfit.says)
+			require.NotContains(t, printed, "canary")
+		})
+	}
+}
+
+func TestARedisThatBecomesUnfitGetsNoPushes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	serve := w.startReady("serve")
+	client := w.redis.Client(t)
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	testenv.Eventually(t, 20*time.Second, "pushes to be refused", func() bool {
+		status, _, _ := post(t, serve, pushBody("user"))
+		return status == http.StatusServiceUnavailable
+	})
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
+	waitReady(t, serve)
+	waitFor(t, serve, accept(t, serve, "later"), tasks.Sent, 20*time.Second)
+}
