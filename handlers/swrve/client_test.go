@@ -537,7 +537,7 @@ func TestMissingPushKeys(t *testing.T) {
 		}
 		require.Equal(t, &handlers.Outcome{
 			Verdict: handlers.Permanent, ErrorType: tasks.ErrorMessagePrototypeKey,
-			ErrorMessage: fmt.Sprintf("no push key for prototype %q on %s: add it to swrve.messagePrototypePushKeys and retry the push",
+			ErrorMessage: fmt.Sprintf("no push key for prototype %q on %s: add it to swrve.messagePrototypePushKeys, restart the workers, and run the push again",
 				test.prototype, test.platform),
 		}, impossible)
 	}

@@ -105,11 +105,17 @@ func TestCheckServer(t *testing.T) {
 		require.Error(t, err)
 		require.NotErrorIs(t, err, ErrUnfit)
 	})
-	t.Run("password missing", func(t *testing.T) {
+	t.Run("refusals that waiting does not mend", func(t *testing.T) {
 		t.Parallel()
 		server := testenv.StartRedis(t, "--requirepass", "secret")
-		_, err := CheckServer(t.Context(), open(t, server.URL()).Read)
-		require.ErrorContains(t, err, "NOAUTH")
-		require.NotErrorIs(t, err, ErrUnfit)
+		for url, says := range map[string]string{
+			server.URL():                               "NOAUTH",
+			"redis://:wrong@" + server.Addr():          "WRONGPASS",
+			"redis://:secret@" + server.Addr() + "/99": "DB index",
+		} {
+			_, err := CheckServer(t.Context(), open(t, url).Read)
+			require.ErrorContains(t, err, says)
+			require.ErrorIs(t, err, ErrUnfit)
+		}
 	})
 }
