@@ -20,13 +20,14 @@ import (
 // The media types that the callers of the service send.
 var pushMediaTypes = []string{"application/json", "application/vnd.fourfinanceit.v1+json"}
 
-// requireJSON refuses every other media type. The only parameter that may come
-// with it is charset=utf-8.
-func requireJSON(header string) error {
-	mediaType, parameters, err := mime.ParseMediaType(header)
+// requireJSON refuses every other media type, and any encoding. The only
+// parameter that may come with it is charset=utf-8.
+func requireJSON(header http.Header) error {
+	mediaType, parameters, err := mime.ParseMediaType(header.Get(echo.HeaderContentType))
+	once := len(header.Values(echo.HeaderContentType)) == 1 && len(header.Values(echo.HeaderContentEncoding)) == 0
 	charset, hasCharset := parameters["charset"]
 	delete(parameters, "charset")
-	if err == nil && len(parameters) == 0 && (!hasCharset || strings.EqualFold(charset, "utf-8")) &&
+	if err == nil && once && len(parameters) == 0 && (!hasCharset || strings.EqualFold(charset, "utf-8")) &&
 		slices.Contains(pushMediaTypes, mediaType) {
 		return nil
 	}

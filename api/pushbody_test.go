@@ -208,6 +208,13 @@ func TestMediaTypes(t *testing.T) {
 			require.Contains(t, got.problem.Detail, "application/json")
 		})
 	}
+	for _, header := range [][]string{
+		{"Content-Type", "application/json", "Content-Type", "text/plain"},
+		{"Content-Type", "application/json", "Content-Encoding", "gzip"},
+	} {
+		got := s.send(http.MethodPost, "/push", strings.NewReader(push()), header...)
+		require.Equal(t, http.StatusUnsupportedMediaType, got.status, header)
+	}
 	require.Equal(t, 8, s.queued())
 }
 

@@ -27,7 +27,7 @@ const (
 // acceptPush answers 202 only after Redis has the push.
 func (s *Server) acceptPush(c echo.Context) error {
 	request := c.Request()
-	if err := requireJSON(request.Header.Get(echo.HeaderContentType)); err != nil {
+	if err := requireJSON(request.Header); err != nil {
 		return err
 	}
 	key, keyed, err := idempotencyKey(request.Header)

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -28,7 +30,7 @@ type Options struct {
 	// RequireRedis makes an empty redis.url a problem.
 	RequireRedis bool
 	// ReadFile reads the file, and the files that variables ending in _FILE
-	// name; os.ReadFile if nil.
+	// name; from disk if nil.
 	ReadFile func(name string) ([]byte, error)
 }
 
@@ -67,6 +69,23 @@ func Load(options Options) (*Loaded, error) {
 // no redis.url.
 func Default() Config { return newLoader(Options{}).config }
 
+// maxFileBytes is more than any configuration needs.
+const maxFileBytes = 1 << 20
+
+// readFile is os.ReadFile with a limit: /dev/zero has no end.
+func readFile(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	if err == nil && len(content) > maxFileBytes {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxFileBytes)
+	}
+	return content, err
+}
+
 // loader is the state of one Load.
 type loader struct {
 	options  Options
@@ -81,7 +100,7 @@ type loader struct {
 // newLoader returns a loader whose configuration holds the defaults.
 func newLoader(options Options) *loader {
 	if options.ReadFile == nil {
-		options.ReadFile = os.ReadFile
+		options.ReadFile = readFile
 	}
 	l := &loader{options: options, origins: map[string]string{}, broken: map[string]bool{}}
 	l.settings = settingsOf(&l.config)

@@ -310,6 +310,10 @@ func recordOutlivesRetries(c Config, report func(string)) {
 		report(fmt.Sprintf("is %s, less than all attempts may take: push.retry.maxAttempts x push.retry.delayInSeconds is %s",
 			durationText(c.Push.Retention.Dead), durationText(retries)))
 	}
+	if c.Push.Retention.Dead < c.Swrve.MaxRetryAfter {
+		report(fmt.Sprintf("is %s, less than a push may have to wait for its next attempt: swrve.maxRetryAfter is %s",
+			durationText(c.Push.Retention.Dead), durationText(c.Swrve.MaxRetryAfter)))
+	}
 }
 
 // warnings lists what is allowed, but should be known.

@@ -240,8 +240,13 @@ func TestValidate(t *testing.T) {
 			"too long": {func(c *config.Config) { c.Push.Retention.Sent = time.Hour - time.Second }, "push.retention.completed is 1h, more than push.retention.sent, 59m59s"},
 		},
 		"retention of dead and retries": {
-			"equal":     {func(c *config.Config) { c.Push.Retention.Dead = 3 * time.Minute }, ""},
-			"too short": {func(c *config.Config) { c.Push.Retention.Dead = 3*time.Minute - time.Second }, "push.retention.dead is 2m59s, less than all attempts may take: push.retry.maxAttempts x push.retry.delayInSeconds is 3m"},
+			"equal": {func(c *config.Config) { c.Push.Retention.Dead, c.Swrve.MaxRetryAfter = 3*time.Minute, 3*time.Minute }, ""},
+			"shorter than a wait": {func(c *config.Config) {
+				c.Push.Retention.Dead, c.Swrve.MaxRetryAfter = time.Hour, 2*time.Hour
+			}, "push.retention.dead is 1h, less than a push may have to wait for its next attempt: swrve.maxRetryAfter is 2h"},
+			"too short": {func(c *config.Config) {
+				c.Push.Retention.Dead, c.Swrve.MaxRetryAfter = 3*time.Minute-time.Second, time.Minute
+			}, "push.retention.dead is 2m59s, less than all attempts may take: push.retry.maxAttempts x push.retry.delayInSeconds is 3m"},
 		},
 	}
 	for rule, tests := range rules {

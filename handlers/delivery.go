@@ -11,6 +11,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/oklog/ulid/v2"
+	"golang.org/x/time/rate"
 
 	"pushq/internal/limiter"
 	"pushq/tasks"
@@ -32,6 +33,7 @@ type Records interface {
 	Finish(context.Context, tasks.Push, tasks.Attempt, tasks.State) (recorded tasks.State, err error)
 	Withdraw(ctx context.Context, push tasks.Push, token, reason string) error
 	End(context.Context, tasks.Push, tasks.State) error
+	Keep(ctx context.Context, push tasks.Push, until time.Time) error
 }
 
 // Slots are where the moments to send come from (limiter.Limiter).
@@ -82,7 +84,8 @@ type Delivery struct {
 
 	// unrecorded holds the ids of pushes with an outcome that Redis has not
 	// taken yet: they must not be sent again meanwhile.
-	unrecorded sync.Map
+	unrecorded         sync.Map
+	unrecordedWarnings rate.Sometimes // one of many pushes stands for all
 
 	runs    sync.WaitGroup
 	life    context.Context
@@ -95,15 +98,25 @@ func NewDelivery(options Options, provider Provider, records Records, slots Slot
 	life, abandon := context.WithCancel(context.Background())
 	return &Delivery{
 		Options: options, provider: provider, records: records, slots: slots, lastErrors: lastErrors, clock: clock,
-		life: life, abandon: abandon,
+		life: life, abandon: abandon, unrecordedWarnings: rate.Sometimes{Interval: 2 * time.Second},
 	}
 }
 
 // Close gives up recording outcomes that Redis has not taken so far, and
-// returns when all runs have ended.
+// returns when all runs have ended. A run that does not end is left behind: the
+// process is about to end with it.
 func (d *Delivery) Close() {
 	d.abandon()
-	d.runs.Wait()
+	ended := make(chan struct{})
+	go func() {
+		d.runs.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(closeTimeout):
+		d.Log.Error("a push is still being sent, its attempt will be found interrupted")
+	}
 }
 
 // ProcessTask is asynq's handler.
@@ -122,6 +135,8 @@ func (d *Delivery) ProcessTask(ctx context.Context, task *asynq.Task) error {
 }
 
 const (
+	closeTimeout = 5 * time.Second
+
 	// persistPause is short: when a long outage of Redis ends, the outcome must
 	// be written before asynq has handed the push out again (leaseLostDelay).
 	persistPause   = 200 * time.Millisecond
@@ -134,7 +149,7 @@ const (
 func (d *Delivery) persist(id string, write func(context.Context) error) error {
 	d.unrecorded.Store(id, true)
 	defer d.unrecorded.Delete(id)
-	for tries := 0; ; tries++ {
+	for {
 		ctx, cancel := context.WithTimeout(d.life, persistTimeout)
 		err := write(ctx)
 		cancel()
@@ -144,9 +159,9 @@ func (d *Delivery) persist(id string, write func(context.Context) error) error {
 		if d.life.Err() != nil {
 			return fmt.Errorf("stopped before redis took it: %w", err)
 		}
-		if tries%10 == 0 { // every two seconds or so
+		d.unrecordedWarnings.Do(func() {
 			d.Log.Warn("redis did not take an attempt's outcome, trying again", slog.String("id", id), slog.Any("error", err))
-		}
+		})
 		select {
 		case <-time.After(persistPause):
 		case <-d.life.Done():

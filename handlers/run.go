@@ -62,10 +62,10 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	}
 	r.push = push
 
-	if outcome, answer := r.checkWindow(r.clock.Now()); outcome != nil {
+	if outcome, deferred := r.checkWindow(r.clock.Now()); outcome != nil {
 		return r.recordWithoutRequest(ctx, *outcome)
-	} else if answer != nil {
-		return answer
+	} else if deferred != nil {
+		return r.deferToWindow(ctx, deferred)
 	}
 	send, impossible := r.provider.Prepare(push)
 	if impossible != nil {
@@ -83,7 +83,7 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 // checkWindow says whether the push may be sent at the given time. If not, it
 // returns the answer that defers the push, or the outcome if it can never be
 // sent.
-func (r *run) checkWindow(at time.Time) (*Outcome, error) {
+func (r *run) checkWindow(at time.Time) (*Outcome, *deferral) {
 	if !r.push.Windowed() {
 		return nil, nil
 	}
@@ -110,11 +110,20 @@ func (r *run) checkWindow(at time.Time) (*Outcome, error) {
 	return nil, windowDeferral(opening)
 }
 
-func windowDeferral(opening time.Time) error {
+func windowDeferral(opening time.Time) *deferral {
 	until := scheduler.CeilSecond(opening)
 	// By tasks.WindowPrefix the state reads SCHEDULED.
 	reason := strings.TrimPrefix(tasks.WindowPrefix, tasks.DeferredPrefix)
 	return &deferral{reason: reason + " opens " + until.UTC().Format(time.RFC3339), until: until}
+}
+
+// deferToWindow keeps the story of earlier attempts until the opening, which may
+// be further off than any retention.
+func (r *run) deferToWindow(ctx context.Context, deferred *deferral) error {
+	if err := r.records.Keep(ctx, r.push, deferred.until); err != nil {
+		r.Log.Warn("the record of a deferred push may expire before it is sent", slog.String("id", r.push.ID), slog.Any("error", err))
+	}
+	return deferred
 }
 
 func (r *run) window() (*scheduler.Window, error) {
@@ -142,12 +151,12 @@ func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
 			return false, r.withdraw(deferralFor(err))
 		}
 		// The window may have closed meanwhile.
-		if outcome, answer := r.checkWindow(slot.RedisAt); outcome != nil {
+		if outcome, deferred := r.checkWindow(slot.RedisAt); outcome != nil {
 			r.slots.GiveBack(slot)
 			return false, r.recordWithoutRequest(ctx, *outcome)
-		} else if answer != nil {
+		} else if deferred != nil {
 			r.slots.GiveBack(slot)
-			return false, r.withdraw(answer)
+			return false, r.withdraw(r.deferToWindow(ctx, deferred))
 		}
 		if begunAt.IsZero() {
 			begunAt = time.Now()

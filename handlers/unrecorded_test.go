@@ -38,6 +38,7 @@ func (o *outage) Finish(context.Context, tasks.Push, tasks.Attempt, tasks.State)
 }
 
 func (o *outage) Withdraw(context.Context, tasks.Push, string, string) error { return nil }
+func (o *outage) Keep(context.Context, tasks.Push, time.Time) error          { return nil }
 func (o *outage) End(context.Context, tasks.Push, tasks.State) error         { return nil }
 
 type promptSlots struct{ Slots }

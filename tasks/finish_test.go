@@ -291,3 +291,17 @@ func TestFinishTellsTheEndThatIsRecorded(t *testing.T) {
 		require.Equal(t, Sent, finish("b", AttemptError, GivenUp), "the push has been delivered")
 	})
 }
+
+func TestKeepMakesTheRecordOutliveAWait(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(time.Hour)), "nothing to keep")
+		require.Nil(t, s.record())
+		s.begun("a")
+		s.fail("a", "")
+		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(1000*time.Hour)))
+		s.requireLifetime(1000*time.Hour + testRetention.Dead)
+		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(-time.Hour)))
+		s.requireLifetime(testRetention.Dead)
+	})
+}

@@ -44,6 +44,7 @@ type Intake struct {
 	retention Retention
 	redis     redis.UniversalClient
 	asynq     *asynq.Client
+	inspector *asynq.Inspector
 
 	mutex  sync.Mutex // guards closed, and calls.Add against calls.Wait
 	closed bool
@@ -53,7 +54,10 @@ type Intake struct {
 // NewIntake returns the intake of channel. The client may be an auto-pipeline,
 // which ignores contexts; its own timeouts must bound every command.
 func NewIntake(client redis.UniversalClient, channel Channel, retention Retention) *Intake {
-	return &Intake{channel: channel, retention: retention, redis: client, asynq: asynq.NewClientFromRedisClient(client)}
+	return &Intake{
+		channel: channel, retention: retention, redis: client,
+		asynq: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
+	}
 }
 
 // Close refuses new pushes and returns when all calls to Redis have ended,
@@ -146,9 +150,40 @@ func (i *Intake) enqueueOnce(ctx context.Context, push Push) (stored bool, err e
 		return false, ErrContentDiffers
 	case claim == ClaimEnded:
 		return false, nil
-	default:
+	}
+	stored, err = i.enqueue(ctx, push)
+	if err == nil && !stored && claim == ClaimNew {
+		return i.replaceForgotten(ctx, push)
+	}
+	return stored, err
+}
+
+// replaceForgotten stores a push whose id is taken although nobody had a claim
+// on it. Either another caller with the same key was quicker with its enqueue,
+// or asynq still keeps the task of a push whose claim and record have expired:
+// that one makes room.
+func (i *Intake) replaceForgotten(ctx context.Context, push Push) (stored bool, err error) {
+	queue := i.queue(push)
+	task, err := i.inspector.GetTaskInfo(queue, push.ID)
+	if errors.Is(err, asynq.ErrTaskNotFound) {
 		return i.enqueue(ctx, push)
 	}
+	if err != nil {
+		return false, storeError(err)
+	}
+	old, err := DecodePush(push.ID, task.Payload)
+	forgotten := err != nil || old.due().Time().Add(i.retention.Dead).Before(push.CreatedAt.Time())
+	ended := task.State == asynq.TaskStateCompleted || task.State == asynq.TaskStateArchived
+	if !forgotten || !ended {
+		if err == nil && contentHash(old) != contentHash(push) {
+			return false, ErrContentDiffers
+		}
+		return false, nil
+	}
+	if err := i.inspector.DeleteTask(queue, push.ID); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+		return false, storeError(err)
+	}
+	return i.enqueue(ctx, push)
 }
 
 // A Claim is what an idempotency key has on a push.

@@ -341,3 +341,25 @@ func TestListRefusesAForgedCursor(t *testing.T) {
 	_, err = d.reader.List(t.Context(), Pending, 1, "garbage")
 	require.ErrorIs(t, err, ErrCursor)
 }
+
+// One record that cannot be decoded must not hide all others.
+func TestAListingLeavesOutWhatItCannotDecode(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	client := server.Client(t)
+	require.NoError(t, RegisterQueues(t.Context(), client, Swrve))
+	records := NewRecords(client, Swrve, testRetention)
+	reader := NewReader(client, Swrve, records)
+	good, bad := newPush(), newPush()
+	for _, push := range []Push{good, bad} {
+		require.NoError(t, records.End(t.Context(), push, Failed))
+	}
+	require.NoError(t, client.Set(t.Context(), Swrve.RecordKey(bad.ID), "{", time.Hour).Err())
+	page, err := reader.List(t.Context(), Failed, 10, "")
+	require.NoError(t, err)
+	require.Len(t, page.Reports, 1)
+	require.Equal(t, good.ID, page.Reports[0].Push.ID)
+	_, err = reader.Get(t.Context(), bad.ID)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrNotFound)
+}

@@ -171,6 +171,15 @@ func (r *Records) finish(ctx context.Context, push Push, attempt *Attempt, kind 
 	return State(recorded), nil
 }
 
+// Keep makes the record outlive a wait until the given time, if there is one.
+func (r *Records) Keep(ctx context.Context, push Push, until time.Time) error {
+	lifetime := max(time.Until(until), 0) + r.retention.Dead
+	if err := r.redis.Expire(ctx, r.channel.RecordKey(push.ID), lifetime).Err(); err != nil {
+		return fmt.Errorf("keep the record of push %s: %w", push.ID, err)
+	}
+	return nil
+}
+
 // Get returns the record of a push, or nil if there is none.
 func (r *Records) Get(ctx context.Context, id string) (*Record, error) {
 	stored, err := r.redis.Get(ctx, r.channel.RecordKey(id)).Bytes()
@@ -183,10 +192,12 @@ func (r *Records) Get(ctx context.Context, id string) (*Record, error) {
 	return decodeRecord(id, stored)
 }
 
+var errUndecodable = errors.New("cannot decode the record")
+
 func decodeRecord(id string, stored []byte) (*Record, error) {
 	record := &Record{}
 	if err := json.Unmarshal(stored, record); err != nil {
-		return nil, fmt.Errorf("decode the record of push %s: %w", id, err)
+		return nil, fmt.Errorf("%w of push %s: %w", errUndecodable, id, err)
 	}
 	record.Push.ID = id
 	return record, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"pushq/config"
@@ -67,6 +68,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 	if len(settings.MessagePrototypePushKeys) == 0 {
 		s.log.Warn("swrve.messagePrototypePushKeys is empty: every push will end FAILED")
 	}
+	s.warnOfFewDescriptors(concurrency)
 	provider := swrve.New(swrve.Config{
 		URL:                settings.URL,
 		Timeout:            settings.Timeout(),
@@ -114,6 +116,18 @@ func (w *workforce) stop() {
 	w.servers.Shutdown()
 	w.delivery.Close()
 	w.provider.Close()
+}
+
+// warnOfFewDescriptors says at start what would otherwise show as failed
+// attempts under load: "too many open files".
+func (s *service) warnOfFewDescriptors(concurrency int) {
+	const others = 200 // connections to Redis and callers, at a guess
+	needed := uint64(len(tasks.Swrve.Queues())*concurrency*5/4 + others)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < needed {
+		s.log.Warn("the limit of open files is low for this concurrency: raise it (ulimit -n), or lower swrve.concurrency",
+			slog.Uint64("limit", limit.Cur), slog.Uint64("needed", needed))
+	}
 }
 
 func revealPushKeys(secrets map[string]map[string]config.Secret) map[string]map[string]string {

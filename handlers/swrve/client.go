@@ -131,6 +131,10 @@ func (c *Client) send(form string) handlers.Outcome {
 		return c.noAnswer(ctx, err, connected.Load())
 	}
 	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode < http.StatusOK {
+		// 101: the connection is no longer HTTP, and its end is not in sight.
+		return c.judge(response.StatusCode, response.Header, nil)
+	}
 	// An answer cut off in its body still has its status, and reading to the
 	// end keeps the connection.
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
@@ -161,7 +165,7 @@ func (c *Client) noAnswer(ctx context.Context, err error, connected bool) handle
 // judge is the outcome of an answer.
 func (c *Client) judge(status int, header http.Header, body []byte) handlers.Outcome {
 	code, message := readBody(body)
-	if success(status) && code >= http.StatusBadRequest {
+	if success(status) && code >= 400 && code <= 599 {
 		status = code // the answer contradicts itself: believe the bad news
 	}
 	if success(status) {

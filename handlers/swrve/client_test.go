@@ -287,6 +287,8 @@ func TestBodies(t *testing.T) {
 		{"other JSON", "HTTP/1.1 400 No\r\nContent-Length: 15\r\n\r\n{\"error\":\"gone\"}"[:len("HTTP/1.1 400 No\r\nContent-Length: 15\r\n\r\n")+15], handlers.Outcome{
 			Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: 400, ErrorMessage: `{"error":"gone"`,
 		}},
+		{"a code that is no status", "HTTP/1.1 200 OK\r\nContent-Length: 27\r\n\r\n{\"code\":123456789012345678}", handlers.Outcome{}},
+		{"a code above the errors", "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"code\":600}", handlers.Outcome{}},
 		{"status beats a good code", "HTTP/1.1 500 No\r\nContent-Length: 27\r\n\r\n{\"code\":200,\"message\":\"OK\"}", handlers.Outcome{
 			Verdict: handlers.Retryable, ErrorType: tasks.ErrorSwrve, ErrorCode: 500, ErrorMessage: "OK",
 		}},
@@ -321,6 +323,21 @@ func TestAHugeBodyIsNotReadToItsEnd(t *testing.T) {
 	require.LessOrEqual(t, len(outcome.ErrorMessage), 64<<10)
 	// What the kernel buffers is written, too.
 	require.Less(t, written.Load(), int64(size/4))
+}
+
+// After a 101 the connection is no longer HTTP, and no context ends its body.
+func TestSwitchingProtocolsIsAnAnswerWithoutABody(t *testing.T) {
+	t.Parallel()
+	gone := make(chan struct{})
+	target := startRaw(t, func(connection net.Conn, _ *http.Request, _ string) bool {
+		_, _ = io.WriteString(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		_, _ = io.Copy(io.Discard, connection)
+		close(gone)
+		return false
+	})
+	require.Equal(t, handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: 101},
+		send(t, newClient(t, config(target)), pushFor("ann")))
+	<-gone
 }
 
 func TestABodyThatNeverEndsIsLeftAtTheTimeout(t *testing.T) {

@@ -161,6 +161,9 @@ func (d *dispatcher) receive(r reservation) {
 	}
 	d.failing = false
 	d.clock.observe(r)
+	if r.delay < d.pace() {
+		d.giveUpBeyond(time.Now().Add(d.clock.reach(r.delay)))
+	}
 	d.setPace(r.delay)
 	if r.brake > 0 {
 		d.brake(r.brake)
@@ -179,6 +182,17 @@ func (d *dispatcher) receive(r reservation) {
 		slots = append(slots, Slot{At: d.clock.local(start), RedisAt: start})
 	}
 	d.keep(slots...)
+}
+
+// giveUpBeyond drops slots that were reserved at a slower pace and lie further
+// ahead than anybody should wait at the one now in force.
+func (d *dispatcher) giveUpBeyond(limit time.Time) {
+	near := slices.IndexFunc(d.slots, func(slot Slot) bool { return slot.At.After(limit) })
+	if near < 0 {
+		return
+	}
+	d.dropped.Add(int64(len(d.slots) - near))
+	d.slots = d.slots[:near]
 }
 
 // brake forgets the reserved slots; under a long brake nobody is kept waiting.

@@ -293,3 +293,18 @@ func TestNextEventAndReserveReadTheSameClock(t *testing.T) {
 	time.Sleep(time.Until(d.tryAgain))
 	require.Equal(t, d.tryAgain, d.nextEvent(now))
 }
+
+// A process with a slower pace has gone: the slots that were reserved at its
+// pace lie minutes ahead, and nobody should wait for them.
+func TestSlotsOfASlowerPaceAreGivenUp(t *testing.T) {
+	t.Parallel()
+	d := newIdleDispatcher(t)
+	now := time.Now()
+	d.inForce.Store(int64(time.Minute))
+	near, far := slotIn(20*time.Millisecond), slotIn(2*time.Minute)
+	d.keep(near, far)
+	d.reserving = true
+	d.receive(reservation{sent: now, received: now, now: now, delay: d.delay})
+	require.Equal(t, []Slot{near}, d.slots)
+	require.EqualValues(t, 1, d.Stats().Dropped)
+}

@@ -60,6 +60,12 @@ func (c *redisClock) lead() time.Duration { return max(minLead, 2*c.typical) }
 // arrive here with the full lead.
 func (c *redisClock) ahead() time.Duration { return c.lead() + c.typical + time.Millisecond }
 
+// reach is how far ahead of now the slots lie that are kept reserved at a pace,
+// twice over.
+func (c *redisClock) reach(pace time.Duration) time.Duration {
+	return c.ahead() + 2*time.Duration(c.horizon(pace))*pace
+}
+
 // horizon is the number of slots to keep reserved at a pace.
 func (c *redisClock) horizon(pace time.Duration) int {
 	return int(math.Ceil(float64(2*c.typical+c.lead())/float64(pace))) + 2

@@ -59,7 +59,7 @@ func Open(url string, concurrency int) (*Clients, error) {
 	}{
 		// asynq's servers poll with a few connections and report results with
 		// one per finishing handler.
-		{&clients.Queue, 16 + concurrency/4, 3 * time.Second, 3, false},
+		{&clients.Queue, 16 + concurrency/4, 2 * time.Second, 1, false},
 		{&clients.Control, 16 + concurrency/4, 2 * time.Second, 2, true},
 		{&clients.Read, 64, 2 * time.Second, -1, true},
 	} {

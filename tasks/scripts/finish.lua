@@ -62,8 +62,9 @@ if ending ~= '' and (not record['end'] or ending == 'SENT' and record['end'] ~= 
     redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[8]) * 1000)
   end
   local claim = redis.call('GET', KEYS[3])
-  if claim and string.sub(claim, -6) ~= ' ended' then
-    redis.call('SET', KEYS[3], claim .. ' ended', 'KEEPTTL')
+  if claim then
+    if string.sub(claim, -6) ~= ' ended' then claim = claim .. ' ended' end
+    redis.call('SET', KEYS[3], claim, 'EX', ARGV[8])
   end
 end
 
