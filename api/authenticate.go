@@ -41,11 +41,12 @@ func (k keyring) find(key string) (name string, found bool) {
 }
 
 // authenticate asks for a key everywhere but at the two addresses that a load
-// balancer asks. It goes by the route that was found, because the router reads
-// an escaped path otherwise than URL.Path shows it.
+// balancer asks, and at the dashboard, which has its own password. It goes by
+// the route that was found, because the router reads an escaped path otherwise
+// than URL.Path shows it.
 func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if path := c.Path(); len(s.keys) == 0 || path == livePath || path == readyPath {
+		if path := c.Path(); len(s.keys) == 0 || path == livePath || path == readyPath || isDashboard(path) {
 			return next(c)
 		}
 		scheme, key, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")

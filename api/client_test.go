@@ -30,6 +30,7 @@ type problemDocument struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
+	State  string `json:"state"`
 	Errors []struct {
 		Field  string `json:"field"`
 		Reason string `json:"reason"`

@@ -21,6 +21,7 @@ type problem struct {
 	Title  string       `json:"title"`
 	Status int          `json:"status"`
 	Detail string       `json:"detail,omitempty"`
+	State  tasks.State  `json:"state,omitempty"` // of the push, if that is the reason
 	Errors []fieldError `json:"errors,omitempty"`
 
 	retryAfter int // seconds, 0 for none
@@ -68,6 +69,8 @@ func invalid(detail string, errors ...fieldError) *problem {
 func problemFor(err error) *problem {
 	var known *problem
 	var routing *echo.HTTPError
+	var wrongState *tasks.StateError
+	var closed *tasks.ClosedError
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -78,6 +81,23 @@ func problemFor(err error) *problem {
 	case errors.Is(err, tasks.ErrContentDiffers):
 		return newProblem(http.StatusConflict, "idempotency-key-reused", "Conflict",
 			"This Idempotency-Key was used before with other content.")
+	case errors.As(err, &wrongState):
+		p := newProblem(http.StatusConflict, "wrong-state", "Conflict",
+			fmt.Sprintf("A push that is %s cannot be %s.", wrongState.State, wrongState.Action))
+		p.State = wrongState.State
+		return p
+	case errors.As(err, &closed):
+		p := newProblem(http.StatusConflict, "window-closed", "Conflict", "The window of the push never opens again.")
+		if !closed.NextOpening.IsZero() {
+			p.Detail = fmt.Sprintf("The push may not be sent before %s.", formatTime(closed.NextOpening))
+		}
+		p.State = closed.State
+		return p
+	case errors.Is(err, tasks.ErrIncomplete):
+		p := newProblem(http.StatusServiceUnavailable, "outcome-unknown", "Outcome unknown",
+			"The queue did not answer in time; this may have been done or not. Repeating the request is safe.")
+		p.retryAfter = 2
+		return p
 	case errors.Is(err, tasks.ErrNotStored):
 		p := newProblem(http.StatusServiceUnavailable, "unavailable", "Not accepted",
 			"The queue cannot take the push now. It was not accepted; try again later.")

@@ -37,16 +37,19 @@ type Clock interface {
 
 // Options of a Server.
 type Options struct {
-	// Intake and Reader are nil in a process that only works: it serves health
-	// alone.
-	Intake Intake
-	Reader Reader
-	Clock  Clock
+	// Intake, Reader and Operator are nil in a process that only works: it
+	// serves health alone.
+	Intake   Intake
+	Reader   Reader
+	Operator Operator
+	Clock    Clock
 	// Checks are what health looks at.
 	Checks []Check
 
 	// APIKeys maps names to keys; empty means that no key is asked for.
 	APIKeys map[string]string
+	// Dashboard is served if it has a handler.
+	Dashboard Dashboard
 	// MaxBodyBytes bounds the body of one push.
 	MaxBodyBytes int64
 	// Zone is for windows of pushes that name none.
@@ -118,6 +121,12 @@ func (s *Server) routes() http.Handler {
 		e.POST("/push", s.acceptPush)
 		e.Match(read, "/push", s.listPushes)
 		e.Match(read, "/push/:id", s.getPush)
+		e.DELETE("/push/:id", s.cancelPush)
+		e.POST("/push/:id/retry", s.retryPush)
+	}
+	if s.Dashboard.Handler != nil {
+		e.Any(DashboardPath, s.serveDashboard())
+		e.Any(DashboardPath+"/*", s.serveDashboard())
 	}
 	return e
 }

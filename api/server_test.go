@@ -39,7 +39,8 @@ func TestWrongMethods(t *testing.T) {
 		{"DELETE", "/push", []string{"GET", "HEAD", "POST"}},
 		{"PURGE", "/push", []string{"GET", "HEAD", "POST"}},
 		{"post", "/push", []string{"GET", "HEAD", "POST"}},
-		{"POST", "/push/01JB0000000000000000000000", []string{"GET", "HEAD"}},
+		{"POST", "/push/01JB0000000000000000000000", []string{"GET", "HEAD", "DELETE"}},
+		{"GET", "/push/01JB0000000000000000000000/retry", []string{"POST"}},
 		{"POST", "/health", []string{"GET", "HEAD"}},
 		{"POST", "/health/live", []string{"GET", "HEAD"}},
 	} {

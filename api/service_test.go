@@ -71,8 +71,10 @@ func prepareServiceBehind(t *testing.T, server *testenv.Redis, url string) *test
 		records: tasks.NewRecords(clients.Control, tasks.Swrve, retention),
 		log:     log,
 		options: Options{
-			Intake:       intake,
-			Reader:       tasks.NewReader(clients.Read, tasks.Swrve, tasks.NewRecords(clients.Read, tasks.Swrve, retention)),
+			Intake: intake,
+			Reader: tasks.NewReader(clients.Read, tasks.Swrve, tasks.NewRecords(clients.Read, tasks.Swrve, retention)),
+			Operator: tasks.NewOperator(clients.Read, tasks.Swrve, retention,
+				tasks.NewReader(clients.Read, tasks.Swrve, tasks.NewRecords(clients.Read, tasks.Swrve, retention)), time.UTC, clock),
 			Clock:        clock,
 			Checks:       []Check{{Name: "redis", Run: func(ctx context.Context) error { return clients.Read.Ping(ctx).Err() }}},
 			MaxBodyBytes: 16384,

@@ -19,10 +19,11 @@ import "time"
 
 // Config is everything that can be set.
 type Config struct {
-	Redis Redis `key:"redis"`
-	HTTP  HTTP  `key:"http"`
-	Swrve Swrve `key:"swrve"`
-	Push  Push  `key:"push"`
+	Redis     Redis     `key:"redis"`
+	HTTP      HTTP      `key:"http"`
+	Dashboard Dashboard `key:"dashboard"`
+	Swrve     Swrve     `key:"swrve"`
+	Push      Push      `key:"push"`
 }
 
 // Redis says where pushes are kept.
@@ -36,6 +37,13 @@ type HTTP struct {
 	APIKeys        map[string]Secret `key:"apiKeys" default:"{}" allowed:"names of 1 to 64 characters of A-Z a-z 0-9 . _ -; keys of at least 16 visible ASCII characters" doc:"Callers: name to key, a secret, which they send as Authorization: Bearer. Without keys pushq listens on loopback only."`
 	AllowAnonymous bool              `key:"allowAnonymous" default:"false" doc:"Allows listening on other addresses than loopback without API keys: everybody who reaches the address can then send pushes."`
 	MaxBodyBytes   int64             `key:"maxBodyBytes" default:"16384" unit:"bytes" min:"128" max:"1048576" doc:"Largest body of one push; anything larger is answered with 413."`
+}
+
+// Dashboard is asynq's dashboard, asynqmon, in processes that accept pushes.
+type Dashboard struct {
+	User     string `key:"user" default:"" allowed:"1 to 64 visible ASCII characters, no colon" doc:"Who may see the dashboard at /monitoring, by HTTP basic authentication. Set together with dashboard.password."`
+	Password Secret `key:"password" default:"" allowed:"at least 12 visible ASCII characters" doc:"Password of dashboard.user, a secret. Without it the dashboard is shown on this host only, under a loopback address or localhost: set it if a proxy on this host passes requests on. API keys do not open the dashboard."`
+	ReadOnly bool   `key:"readOnly" default:"false" doc:"Shows the dashboard without its actions: nothing can be run, archived, deleted or paused there."`
 }
 
 // Swrve is the channel to Swrve.

@@ -110,6 +110,10 @@ push:
     sent: 48h
     dead: 100h
     completed: 30m
+dashboard:
+  user: operator
+  password: 0123456789ab
+  readOnly: true
 `)
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
@@ -120,6 +124,7 @@ push:
 			AllowAnonymous: true,
 			MaxBodyBytes:   4096,
 		},
+		Dashboard: config.Dashboard{User: "operator", Password: "0123456789ab", ReadOnly: true},
 		Swrve: config.Swrve{
 			URL:                      "http://localhost:9090/push",
 			DelayMillis:              3.42,
@@ -154,6 +159,9 @@ func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
 		"PUSHQ_HTTP_APIKEYS":                   `{"shop":"0123456789abcdef"}`,
 		"PUSHQ_HTTP_ALLOWANONYMOUS":            "true",
 		"PUSHQ_HTTP_MAXBODYBYTES":              "4096",
+		"PUSHQ_DASHBOARD_USER":                 "operator",
+		"PUSHQ_DASHBOARD_PASSWORD":             "0123456789ab",
+		"PUSHQ_DASHBOARD_READONLY":             "true",
 		"PUSHQ_SWRVE_URL":                      "http://localhost:9090/push",
 		"PUSHQ_SWRVE_DELAYMILLIS":              "3.42",
 		"PUSHQ_SWRVE_AVERAGEPROCESSINGMILLIS":  "1500",

@@ -18,6 +18,8 @@ func TestWriteShow(t *testing.T) {
 		Environ: []string{
 			"PUSHQ_REDIS_URL=redis://user:" + hush + "@localhost:6379/0",
 			`PUSHQ_HTTP_APIKEYS={"shop":"` + hush + `"}`,
+			"PUSHQ_DASHBOARD_USER=operator",
+			"PUSHQ_DASHBOARD_PASSWORD=" + hush,
 			"PUSHQ_SWRVE_DELAYMILLIS=3.42",
 			"PUSHQ_SWRVE_MAXRETRYAFTER=90s",
 		},
@@ -33,6 +35,9 @@ http.listen                     command line               localhost:0
 http.apiKeys                    PUSHQ_HTTP_APIKEYS         {"shop":"[secret]"}
 http.allowAnonymous             default                    false
 http.maxBodyBytes               default                    16384
+dashboard.user                  PUSHQ_DASHBOARD_USER       operator
+dashboard.password              PUSHQ_DASHBOARD_PASSWORD   [secret]
+dashboard.readOnly              default                    false
 swrve.url                       default                    https://service.swrve.com/push
 swrve.delayMillis               PUSHQ_SWRVE_DELAYMILLIS    3.42
 swrve.averageProcessingMillis   default                    2000

@@ -52,6 +52,8 @@ var rules = []rule{
 	{[]string{"http.listen"}, listenIsHostAndPort},
 	{[]string{"http.apiKeys"}, apiKeysAreNamedAndLong},
 	{[]string{"http.apiKeys"}, apiKeysDiffer},
+	{[]string{"dashboard.user"}, dashboardUserIsPlain},
+	{[]string{"dashboard.password"}, dashboardPasswordIsLong},
 	{[]string{"swrve.url"}, swrveURLIsAbsolute},
 	{[]string{"swrve.pollers"}, pollersAreAutoOrFew},
 	{[]string{"swrve.retryStatuses"}, retryStatusesDiffer},
@@ -62,6 +64,7 @@ var rules = []rule{
 	{[]string{"push.retention.completed"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Completed })},
 
 	{[]string{"http.listen", "http.apiKeys", "http.allowAnonymous"}, strangersAreKeptOut},
+	{[]string{"dashboard.password", "dashboard.user"}, dashboardHasUserAndPassword},
 	{[]string{"swrve.timeoutMillis", "swrve.averageProcessingMillis"}, timeoutLeavesTimeForTheAverage},
 	{[]string{"swrve.pollers", "swrve.concurrency", "swrve.averageProcessingMillis", "swrve.delayMillis"}, everyPollerHasWork},
 	{[]string{"push.retention.completed", "push.retention.sent"}, recordOutlivesTask},
@@ -182,6 +185,34 @@ func apiKeysDiffer(c Config, report func(string)) {
 			report(fmt.Sprintf("has the same key for %.80q and %.80q: each caller needs its own", other, name))
 		}
 		owner[key] = name
+	}
+}
+
+// dashboardUserIsPlain: HTTP basic authentication ends the user at a colon, and
+// browsers differ in how they send what is not ASCII.
+func dashboardUserIsPlain(c Config, report func(string)) {
+	const longest = 64
+	if user := c.Dashboard.User; len(user) > longest || !isVisibleASCII(user) || strings.Contains(user, ":") {
+		report(fmt.Sprintf("must be 1 to %d visible ASCII characters without a colon", longest))
+	}
+}
+
+func dashboardPasswordIsLong(c Config, report func(string)) {
+	const shortest = 12
+	switch password := c.Dashboard.Password.Reveal(); {
+	case !isVisibleASCII(password):
+		report("has a blank or a character that is not visible ASCII, which browsers send in different ways")
+	case password != "" && len(password) < shortest:
+		report(fmt.Sprintf("has %d characters: at least %d are needed", len(password), shortest))
+	}
+}
+
+func dashboardHasUserAndPassword(c Config, report func(string)) {
+	switch {
+	case c.Dashboard.Password == "" && c.Dashboard.User != "":
+		report("is missing: dashboard.user is set, and needs one")
+	case c.Dashboard.Password != "" && c.Dashboard.User == "":
+		report("needs a user: set dashboard.user as well")
 	}
 }
 

@@ -25,16 +25,19 @@ func TestValidate(t *testing.T) {
 		return map[string]map[string]config.Secret{prototype: keys(platform, key)}
 	}
 	const (
-		goodKey  = "0123456789abcdef"
-		name64   = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._"
-		keyName  = ": a name is 1 to 64 characters of A-Z a-z 0-9 . _ -"
-		keyASCII = " a key with a blank or a character that is not visible ASCII, which cannot be sent in a header"
-		redis    = "must start with redis://, rediss:// or redis-socket://"
-		redisPct = "special characters in the password are written as %XX"
-		swrveURL = ", for example https://service.swrve.com/push"
-		listen   = "must be host:port, for example 127.0.0.1:8080 or :8080 for all addresses"
-		open     = ", which is not loopback, and nobody needs a key: set http.apiKeys (PUSHQ_HTTP_APIKEYS), or http.allowAnonymous: true"
-		zone     = ": use a name of the IANA database such as Europe/Stockholm or UTC"
+		goodKey        = "0123456789abcdef"
+		goodPassword   = "0123456789ab"
+		dashboardUser  = "must be 1 to 64 visible ASCII characters without a colon"
+		dashboardASCII = "has a blank or a character that is not visible ASCII, which browsers send in different ways"
+		name64         = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._"
+		keyName        = ": a name is 1 to 64 characters of A-Z a-z 0-9 . _ -"
+		keyASCII       = " a key with a blank or a character that is not visible ASCII, which cannot be sent in a header"
+		redis          = "must start with redis://, rediss:// or redis-socket://"
+		redisPct       = "special characters in the password are written as %XX"
+		swrveURL       = ", for example https://service.swrve.com/push"
+		listen         = "must be host:port, for example 127.0.0.1:8080 or :8080 for all addresses"
+		open           = ", which is not loopback, and nobody needs a key: set http.apiKeys (PUSHQ_HTTP_APIKEYS), or http.allowAnonymous: true"
+		zone           = ": use a name of the IANA database such as Europe/Stockholm or UTC"
 	)
 	rules := map[string]table{
 		"redis.url": {
@@ -116,6 +119,28 @@ func TestValidate(t *testing.T) {
 			"largest":   {func(c *config.Config) { c.HTTP.MaxBodyBytes = 1048576 }, ""},
 			"too small": {func(c *config.Config) { c.HTTP.MaxBodyBytes = 127 }, "http.maxBodyBytes must be from 128 to 1048576, is 127"},
 			"too large": {func(c *config.Config) { c.HTTP.MaxBodyBytes = 1048577 }, "http.maxBodyBytes must be from 128 to 1048576, is 1048577"},
+		},
+		"dashboard.user": {
+			"none":    {func(c *config.Config) {}, ""},
+			"longest": {func(c *config.Config) { c.Dashboard = config.Dashboard{User: name64, Password: goodPassword} }, ""},
+			"too long": {func(c *config.Config) {
+				c.Dashboard = config.Dashboard{User: name64 + "-", Password: goodPassword}
+			}, "dashboard.user " + dashboardUser},
+			"colon":  {func(c *config.Config) { c.Dashboard = config.Dashboard{User: "a:b", Password: goodPassword} }, "dashboard.user " + dashboardUser},
+			"blank":  {func(c *config.Config) { c.Dashboard = config.Dashboard{User: "a b", Password: goodPassword} }, "dashboard.user " + dashboardUser},
+			"umlaut": {func(c *config.Config) { c.Dashboard = config.Dashboard{User: "ä", Password: goodPassword} }, "dashboard.user " + dashboardUser},
+		},
+		"dashboard.password": {
+			"shortest": {func(c *config.Config) { c.Dashboard = config.Dashboard{User: "a", Password: goodPassword} }, ""},
+			"colon":    {func(c *config.Config) { c.Dashboard = config.Dashboard{User: "a", Password: "0123456789:b"} }, ""},
+			"too short": {func(c *config.Config) {
+				c.Dashboard = config.Dashboard{User: "a", Password: "0123456789a"}
+			}, "dashboard.password has 11 characters: at least 12 are needed"},
+			"blank":        {func(c *config.Config) { c.Dashboard = config.Dashboard{User: "a", Password: goodPassword + " "} }, "dashboard.password " + dashboardASCII},
+			"umlaut":       {func(c *config.Config) { c.Dashboard = config.Dashboard{User: "a", Password: goodPassword + "ä"} }, "dashboard.password " + dashboardASCII},
+			"without user": {func(c *config.Config) { c.Dashboard.Password = goodPassword }, "dashboard.password needs a user: set dashboard.user as well"},
+			"user alone":   {func(c *config.Config) { c.Dashboard.User = "a" }, "dashboard.password is missing: dashboard.user is set, and needs one"},
+			"read only":    {func(c *config.Config) { c.Dashboard.ReadOnly = true }, ""},
 		},
 		"swrve.url": {
 			"http":       {func(c *config.Config) { c.Swrve.URL = "http://127.0.0.1:1/x" }, ""},

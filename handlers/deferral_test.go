@@ -247,8 +247,13 @@ func TestALateSlotIsNotUsed(t *testing.T) {
 	id := w.acceptFor("ann")
 	requireRows(t, []row{okRow}, w.await(id, tasks.Sent, 1).Attempts, "ann")
 	classes, given, dropped := keeper.seen()
-	require.Equal(t, []limiter.Class{limiter.Immediate, limiter.Resumed}, classes)
-	require.Equal(t, 1, dropped)
+	// On a busy machine the next slot may be late too.
+	require.GreaterOrEqual(t, dropped, 1)
+	require.Len(t, classes, 1+dropped)
+	require.Equal(t, limiter.Immediate, classes[0])
+	for _, class := range classes[1:] {
+		require.Equal(t, limiter.Resumed, class)
+	}
 	require.Empty(t, given)
 	require.Len(t, w.requests("ann"), 1)
 	require.Len(t, w.log.attempts(t, id), 1)

@@ -84,30 +84,17 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 // returns the answer that defers the push, or the outcome if it can never be
 // sent.
 func (r *run) checkWindow(at time.Time) (*Outcome, *deferral) {
-	if !r.push.Windowed() {
-		return nil, nil
-	}
-	if due := r.push.DueAt.Time(); at.Before(due) {
-		return nil, windowDeferral(due) // a host's clock is ahead of Redis'
-	}
-	if !r.push.Held {
-		return nil, nil // an instant fixes the first try only
-	}
-	window, err := r.window()
-	if err != nil {
-		return &Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()}, nil
-	}
-	if window.Admits(at) {
-		return nil, nil
-	}
-	opening, err := window.NextOpening(at)
-	if errors.Is(err, quartz.ErrNever) {
+	opening, err := r.push.Opening(at, r.Zone)
+	switch {
+	case errors.Is(err, quartz.ErrNever):
 		return &Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: "window closed, never opens again"}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return &Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()}, nil
+	case opening.After(at):
+		// Before the due time only if a host's clock is ahead of Redis'.
+		return nil, windowDeferral(opening)
 	}
-	return nil, windowDeferral(opening)
+	return nil, nil
 }
 
 func windowDeferral(opening time.Time) *deferral {
@@ -124,17 +111,6 @@ func (r *run) deferToWindow(ctx context.Context, deferred *deferral) error {
 		r.Log.Warn("the record of a deferred push may expire before it is sent", slog.String("id", r.push.ID), slog.Any("error", err))
 	}
 	return deferred
-}
-
-func (r *run) window() (*scheduler.Window, error) {
-	zone := r.Zone
-	if r.push.TimeZone != "" {
-		var err error
-		if zone, err = scheduler.TimeZone(r.push.TimeZone); err != nil {
-			return nil, err
-		}
-	}
-	return scheduler.ParseWindow(r.push.CronExpression, zone)
 }
 
 // waitForTurn gets a slot, begins the attempt and waits for the slot's time.

@@ -26,6 +26,14 @@ func (c Channel) WindowQueue() string { return c.Name + "-window" }
 // Queues returns both queues, the immediate one first.
 func (c Channel) Queues() []string { return []string{c.ImmediateQueue(), c.WindowQueue()} }
 
+// queue is where the push waits.
+func (c Channel) queue(push Push) string {
+	if push.Windowed() {
+		return c.WindowQueue()
+	}
+	return c.ImmediateQueue()
+}
+
 // RecordKey holds the record of one push.
 func (c Channel) RecordKey(id string) string { return c.key("push:" + id) }
 

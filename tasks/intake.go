@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -22,16 +21,6 @@ var (
 	claimSource string
 
 	claimScript = redis.NewScript(claimSource)
-)
-
-const (
-	// maxRetry is never reached: the record counts attempts, and the handler
-	// alone ends a push (asynq would archive one whose Retried has drifted).
-	maxRetry = 1_000_000
-
-	// taskTimeout bounds one run of the handler: a minute's wait for a slot,
-	// the provider's timeout, and room.
-	taskTimeout = 10 * time.Minute
 )
 
 // ErrContentDiffers means that the idempotency key was used before with other
@@ -114,21 +103,15 @@ func (i *Intake) call(ctx context.Context, do func(context.Context) error) error
 // already. Either way Redis has it: a fresh id can only meet itself, after a
 // lost reply, and a keyed one meets the task of an earlier call.
 func (i *Intake) enqueue(ctx context.Context, push Push) (stored bool, err error) {
-	payload, err := push.encode()
+	task, err := newTask(i.channel, push, i.retention)
 	if err != nil {
 		return false, err
 	}
-	options := []asynq.Option{
-		asynq.TaskID(push.ID),
-		asynq.Queue(i.queue(push)),
-		asynq.MaxRetry(maxRetry),
-		asynq.Timeout(taskTimeout),
-		asynq.Retention(i.retention.Completed),
-	}
+	var options []asynq.Option
 	if push.DueAt > push.CreatedAt {
 		options = append(options, asynq.ProcessAt(scheduler.CeilSecond(push.DueAt.Time())))
 	}
-	_, err = i.asynq.EnqueueContext(ctx, asynq.NewTask(i.channel.TaskType(), payload), options...)
+	_, err = i.asynq.EnqueueContext(ctx, task, options...)
 	if errors.Is(err, asynq.ErrTaskIDConflict) {
 		return false, nil
 	}
@@ -163,7 +146,7 @@ func (i *Intake) enqueueOnce(ctx context.Context, push Push) (stored bool, err e
 // or asynq still keeps the task of a push whose claim and record have expired:
 // that one makes room.
 func (i *Intake) replaceForgotten(ctx context.Context, push Push) (stored bool, err error) {
-	queue := i.queue(push)
+	queue := i.channel.queue(push)
 	task, err := i.inspector.GetTaskInfo(queue, push.ID)
 	if errors.Is(err, asynq.ErrTaskNotFound) {
 		return i.enqueue(ctx, push)
@@ -220,13 +203,6 @@ func (i *Intake) claim(ctx context.Context, push Push, seconds int64) (Claim, er
 		return "", storeError(err)
 	}
 	return Claim(claim), nil
-}
-
-func (i *Intake) queue(push Push) string {
-	if push.Windowed() {
-		return i.channel.WindowQueue()
-	}
-	return i.channel.ImmediateQueue()
 }
 
 // contentHash covers what the caller posted, not what pushq made of it.

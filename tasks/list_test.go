@@ -274,7 +274,7 @@ func TestListCancelledWithoutRepeats(t *testing.T) {
 		ids = append(ids, push.ID)
 		if number%3 < 2 {
 			d.accept(push)
-			require.NoError(t, d.inspector.ArchiveTask(d.intake.queue(push), push.ID))
+			require.NoError(t, d.inspector.ArchiveTask(Swrve.queue(push), push.ID))
 		}
 		if number%3 > 0 {
 			require.NoError(t, d.records.End(t.Context(), push, Cancelled))

@@ -64,9 +64,18 @@ func (r *Reader) Get(ctx context.Context, id string) (Report, error) {
 	}
 }
 
-// look reads the task first: a worker writes the record before it lets go of
-// the task, so the record is never behind the state that the task shows.
 func (r *Reader) look(ctx context.Context, id string) (Report, error) {
+	task, record, err := r.find(ctx, id)
+	if err != nil {
+		return Report{}, err
+	}
+	return report(id, task, record)
+}
+
+// find reads the task first: a worker writes the record before it lets go of
+// the task, so the record is never behind the state that the task shows.
+// Either is nil if there is none.
+func (r *Reader) find(ctx context.Context, id string) (*asynq.TaskInfo, *Record, error) {
 	queues := r.channel.Queues()
 	found := make([]*asynq.TaskInfo, len(queues))
 	var lookups errgroup.Group
@@ -77,18 +86,18 @@ func (r *Reader) look(ctx context.Context, id string) (Report, error) {
 		})
 	}
 	if err := lookups.Wait(); err != nil {
-		return Report{}, err
+		return nil, nil, err
 	}
 	record, err := r.records.Get(ctx, id)
 	if err != nil {
-		return Report{}, err
+		return nil, nil, err
 	}
 	for _, task := range found {
 		if task != nil {
-			return report(id, task, record)
+			return task, record, nil
 		}
 	}
-	return report(id, nil, record)
+	return nil, record, nil
 }
 
 // task returns asynq's view of a push in one queue, or nil. A queue that asynq

@@ -31,7 +31,7 @@ func execute(arguments ...string) (output string, err error) {
 func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"", "dev", "serve", "api", "worker", "sim", "sim swrve", "push", "push send", "push get", "push list",
+		"", "dev", "serve", "api", "worker", "sim", "sim swrve", "push", "push send", "push get", "push list", "push retry", "push cancel",
 		"window", "config", "config check", "config show", "config doc", "version",
 	} {
 		output, err := execute(append(strings.Fields(command), "--help")...)

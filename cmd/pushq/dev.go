@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pushq/api"
 	"pushq/config"
 	"pushq/internal/redisconn"
 	"pushq/internal/swrvesim"
@@ -99,6 +100,8 @@ See what became of it (the path is in the answer's Location):
   curl%s http://%s/push/ID
 What the simulated Swrve received:
   curl %s/ledger
+The dashboard, for a browser on this host:
+  http://%s%s
 
-`, authorization, address, authorization, address, simulatorURL)
+`, authorization, address, authorization, address, simulatorURL, address, api.DashboardPath)
 }

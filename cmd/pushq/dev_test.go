@@ -28,6 +28,7 @@ func TestDevDeliversTheFirstPushWithinASecond(t *testing.T) {
 	require.Contains(t, printed, "nothing survives a restart")
 	require.Contains(t, printed, "curl -i http://"+dev.HTTPAddress()+"/push")
 	require.Contains(t, printed, "/ledger")
+	require.Contains(t, printed, "http://"+dev.HTTPAddress()+"/monitoring")
 }
 
 func TestATakenPortNamesTheFlag(t *testing.T) {

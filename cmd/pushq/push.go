@@ -9,8 +9,8 @@ import (
 const defaultServer = "http://127.0.0.1:8080"
 
 func newPushCommand() *cobra.Command {
-	command := newGroup("push", "Send, look up and list pushes over the HTTP API",
-		newPushSendCommand(), newPushGetCommand(), newPushListCommand())
+	command := newGroup("push", "Send, look up, list, retry and cancel pushes over the HTTP API",
+		newPushSendCommand(), newPushGetCommand(), newPushListCommand(), newPushRetryCommand(), newPushCancelCommand())
 	server := os.Getenv("PUSHQ_SERVER")
 	if server == "" {
 		server = defaultServer

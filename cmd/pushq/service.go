@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -45,6 +46,8 @@ type service struct {
 const (
 	connectInterval = 500 * time.Millisecond
 	connectTimeout  = 2 * time.Second
+	// catchUpTimeout is enough for two archives as large as asynq lets them become.
+	catchUpTimeout = 10 * time.Second
 )
 
 // run returns when ctx ends and everything has stopped, or when the service
@@ -73,7 +76,16 @@ func (s *service) run(ctx context.Context) error {
 	}
 	intake := tasks.NewIntake(s.clients.Intake, tasks.Swrve, retention)
 	defer intake.Close()
-	server := s.newServer(intake, zone)
+	dashboard, err := openDashboard(s.redisURL, s.settings.Dashboard.ReadOnly)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := dashboard.Close(); err != nil {
+			s.log.Debug("closing the dashboard", slog.Any("error", err))
+		}
+	}()
+	server := s.newServer(intake, dashboard, zone)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -130,7 +142,7 @@ func explainListen(address string, err error) error {
 	return fmt.Errorf("listen on %s: %w", address, err)
 }
 
-func (s *service) newServer(intake *tasks.Intake, zone *time.Location) *api.Server {
+func (s *service) newServer(intake *tasks.Intake, dashboard http.Handler, zone *time.Location) *api.Server {
 	options := api.Options{
 		Clock:        s.clock,
 		Checks:       s.checks(),
@@ -147,8 +159,14 @@ func (s *service) newServer(intake *tasks.Intake, zone *time.Location) *api.Serv
 		options.APIKeys[name] = key.Reveal()
 	}
 	if s.roles.api {
+		options.Dashboard = api.Dashboard{
+			Handler:  dashboard,
+			User:     s.settings.Dashboard.User,
+			Password: s.settings.Dashboard.Password.Reveal(),
+		}
 		options.Intake = &checkedIntake{Intake: intake, service: s}
 		options.Reader = s.reader
+		options.Operator = tasks.NewOperator(s.clients.Read, tasks.Swrve, tasks.Retention(s.settings.Push.Retention), s.reader, zone, s.clock)
 	}
 	return api.New(options)
 }
@@ -225,6 +243,11 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 		<-ctx.Done()
 		return nil
 	}
+	caretaker := tasks.NewCaretaker(s.clients.Read, tasks.Swrve, s.records, s.log)
+	catchUp, done := context.WithTimeout(ctx, catchUpTimeout)
+	caretaker.CatchUp(catchUp)
+	done()
+	following.Go(func() { caretaker.Run(ctx) })
 	return s.runWorkers(ctx, measured, zone)
 }
 

@@ -86,7 +86,7 @@ func (c *Client) Prepare(push tasks.Push) (send func() handlers.Outcome, impossi
 		return nil, &handlers.Outcome{
 			Verdict:   handlers.Permanent,
 			ErrorType: tasks.ErrorMessagePrototypeKey,
-			ErrorMessage: fmt.Sprintf("no push key for prototype %q on %s: add it to swrve.messagePrototypePushKeys, restart the workers, and run the push again",
+			ErrorMessage: fmt.Sprintf("no push key for prototype %q on %s: add it to swrve.messagePrototypePushKeys, restart the workers, and retry the push",
 				push.MessagePrototypeKey, push.Platform),
 		}
 	}

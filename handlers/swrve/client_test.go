@@ -554,7 +554,7 @@ func TestMissingPushKeys(t *testing.T) {
 		}
 		require.Equal(t, &handlers.Outcome{
 			Verdict: handlers.Permanent, ErrorType: tasks.ErrorMessagePrototypeKey,
-			ErrorMessage: fmt.Sprintf("no push key for prototype %q on %s: add it to swrve.messagePrototypePushKeys, restart the workers, and run the push again",
+			ErrorMessage: fmt.Sprintf("no push key for prototype %q on %s: add it to swrve.messagePrototypePushKeys, restart the workers, and retry the push",
 				test.prototype, test.platform),
 		}, impossible)
 	}

@@ -1,0 +1,101 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Dashboard is a page for operators that protects nothing by itself, and who
+// may see it. API keys do not open it.
+type Dashboard struct {
+	// Handler serves everything under DashboardPath; nil for no dashboard.
+	Handler http.Handler
+	// User and Password are asked for by HTTP basic authentication. If the
+	// password is empty, only clients on this host are served.
+	User, Password string
+}
+
+// DashboardPath is where the dashboard is.
+const DashboardPath = "/monitoring"
+
+// dashboardPolicy lets asynqmon's page load from this server only. The hashes
+// are those of its inline scripts: the one that sets its flags, without and
+// with readOnly, and the loader. Its styles are written by scripts. It also
+// asks for fonts of Google, which it does without.
+const dashboardPolicy = "default-src 'none'; " +
+	"script-src 'self' 'sha256-umszOrBKY5bM6/nc6+8nOkHjZ8HAVf51fMHKEIkodws=' 'sha256-mYIrkZpmD4YomLNiopLlY5pGDhnzZaMmXEDBGW/YM6s=' 'sha256-3AKU5Y1Y0p1pAICcmIICt399jNi418R3zLaMQVPYViQ='; " +
+	"style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; manifest-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// isDashboard reports whether path is a route of the dashboard.
+func isDashboard(path string) bool {
+	return path == DashboardPath || path == DashboardPath+"/*"
+}
+
+// serveDashboard lets those pass that may see the dashboard.
+func (s *Server) serveDashboard() echo.HandlerFunc {
+	handler := echo.WrapHandler(s.Dashboard.Handler)
+	// Browsers add a password that they know to requests of any site, and
+	// reach this host from any page.
+	crossOrigin := http.NewCrossOriginProtection()
+	return func(c echo.Context) error {
+		header := c.Response().Header()
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cache-Control", "no-store")
+		header.Set("Content-Security-Policy", dashboardPolicy)
+		if err := s.mayOpenDashboard(c); err != nil {
+			return err
+		}
+		if crossOrigin.Check(c.Request()) != nil {
+			return forbidden("The request comes from a page of another site.")
+		}
+		return handler(c)
+	}
+}
+
+// mayOpenDashboard returns the problem of those who may not.
+func (s *Server) mayOpenDashboard(c echo.Context) error {
+	request := c.Request()
+	if s.Dashboard.Password == "" {
+		return mayOpenWithoutPassword(request)
+	}
+	user, password, _ := request.BasicAuth()
+	if rightUser, rightPassword := sameText(user, s.Dashboard.User), sameText(password, s.Dashboard.Password); !rightUser || !rightPassword {
+		c.Response().Header().Set(echo.HeaderWWWAuthenticate, `Basic realm="pushq dashboard", charset="UTF-8"`)
+		return newProblem(http.StatusUnauthorized, "unauthorized", "Unauthorized", "The dashboard needs its user and password.")
+	}
+	return nil
+}
+
+// mayOpenWithoutPassword looks at the connection, not at what a header says of
+// it. The name in Host is that of the page: a site whose name has been pointed
+// at this host is not allowed to read it.
+func mayOpenWithoutPassword(request *http.Request) error {
+	client, err := netip.ParseAddrPort(request.RemoteAddr)
+	if err != nil || !client.Addr().IsLoopback() {
+		return forbidden("Without dashboard.password, the dashboard is for clients on its own host only.")
+	}
+	host := (&url.URL{Host: request.Host}).Hostname()
+	if address, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") && (err != nil || !address.IsLoopback()) {
+		return forbidden("Without dashboard.password, the dashboard's address must begin with localhost, 127.0.0.1 or [::1].")
+	}
+	return nil
+}
+
+// sameText takes equally long whatever the texts are.
+func sameText(a, b string) bool {
+	first, second := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(first[:], second[:]) == 1
+}
+
+func forbidden(detail string) *problem {
+	return newProblem(http.StatusForbidden, "forbidden", "Forbidden", detail)
+}

@@ -1,0 +1,246 @@
+package tasks
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"pushq/scheduler/quartz"
+)
+
+var (
+	//go:embed scripts/retry.lua
+	retrySource string
+	//go:embed scripts/cancel.lua
+	cancelSource string
+
+	retryScript  = redis.NewScript(retrySource)
+	cancelScript = redis.NewScript(cancelSource)
+)
+
+// ErrIncomplete means that Redis did not answer while an operator's action was
+// under way: it may have been done, in part or not at all. It may be repeated.
+var ErrIncomplete = errors.New("redis did not answer, the action may be incomplete")
+
+// A StateError means that the state of the push does not allow the action.
+type StateError struct {
+	Action string // "retried" or "cancelled"
+	State  State
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("a push that is %s cannot be %s", e.State, e.Action)
+}
+
+// A ClosedError means that the push may not be sent now.
+type ClosedError struct {
+	State State
+	// NextOpening is zero if there is none.
+	NextOpening time.Time
+}
+
+func (e *ClosedError) Error() string {
+	if e.NextOpening.IsZero() {
+		return "the window of the push never opens again"
+	}
+	return "the push may not be sent before " + e.NextOpening.UTC().Format(time.RFC3339)
+}
+
+// Clock tells the time that all processes share (redisconn.Clock).
+type Clock interface {
+	Now() time.Time
+}
+
+// Operator does what people do to single pushes. It is safe for concurrent use.
+type Operator struct {
+	channel   Channel
+	retention Retention
+	zone      *time.Location
+	clock     Clock
+	redis     redis.UniversalClient
+	reader    *Reader
+	inspector *asynq.Inspector
+	asynq     *asynq.Client
+}
+
+// NewOperator acts on the pushes of channel that reader finds. The zone is for
+// windows of pushes that name none.
+func NewOperator(client redis.UniversalClient, channel Channel, retention Retention, reader *Reader, zone *time.Location, clock Clock) *Operator {
+	return &Operator{
+		channel: channel, retention: retention, zone: zone, clock: clock, redis: client, reader: reader,
+		inspector: asynq.NewInspectorFromRedisClient(client), asynq: asynq.NewClientFromRedisClient(client),
+	}
+}
+
+// Retry puts a push that is FAILED, GIVEN_UP, CANCELLED, RETRY or SCHEDULED
+// into the queue now, with as many attempts before it as a new one.
+//
+// The error is ErrNotFound, a *StateError, or a *ClosedError if the push may
+// not be sent now; ErrUnreadable if nothing has been done, ErrIncomplete if
+// that is not certain.
+func (o *Operator) Retry(ctx context.Context, id string) error {
+	if err := o.beside(ctx, id, o.retry); err != nil {
+		return fmt.Errorf("retry push %s: %w", id, err)
+	}
+	return nil
+}
+
+// Cancel ends a push that is SCHEDULED, PENDING or RETRY: it will not be sent.
+// Only Retry takes that back.
+//
+// The error is ErrNotFound or a *StateError; ErrUnreadable if nothing has been
+// done, ErrIncomplete if that is not certain.
+func (o *Operator) Cancel(ctx context.Context, id string) error {
+	if err := o.beside(ctx, id, o.cancel); err != nil {
+		return fmt.Errorf("cancel push %s: %w", id, err)
+	}
+	return nil
+}
+
+// beside lets a caller give up: asynq's Inspector knows no contexts, and an
+// action that has begun is better finished. The client's own timeouts end it.
+func (o *Operator) beside(ctx context.Context, id string, act func(context.Context, string) error) error {
+	if !ValidID(id) {
+		return ErrNotFound
+	}
+	done := make(chan error, 1)
+	go func() { done <- act(context.WithoutCancel(ctx), id) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrIncomplete, context.Cause(ctx))
+	}
+}
+
+// retry takes the end out of the record before it runs the task: the other way
+// round, a worker would find the end. If the process dies in between, the task
+// is still where it was, and Retry can be repeated.
+func (o *Operator) retry(ctx context.Context, id string) error {
+	task, record, err := o.reader.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	found, err := report(id, task, record)
+	if err != nil {
+		return err
+	}
+	switch found.State {
+	case Failed, GivenUp, Cancelled, Retry, Scheduled:
+	default:
+		return &StateError{Action: "retried", State: found.State}
+	}
+	if err := o.checkOpen(found); err != nil {
+		return err
+	}
+	forbids, err := retryScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id), o.channel.DeadKey()},
+		id, endSeen(record), secondsUntilForgotten(found.Push, o.retention.Dead, time.Now()),
+	).Text()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrIncomplete, err)
+	}
+	if forbids != "" {
+		return &StateError{Action: "retried", State: State(forbids)}
+	}
+	return o.run(ctx, task, found.Push)
+}
+
+// checkOpen leaves it to the handler to end a push whose expression cannot be
+// read.
+func (o *Operator) checkOpen(found Report) error {
+	now := o.clock.Now()
+	opening, err := found.Push.Opening(now, o.zone)
+	switch {
+	case errors.Is(err, quartz.ErrNever):
+		return &ClosedError{State: found.State}
+	case err == nil && opening.After(now):
+		return &ClosedError{State: found.State, NextOpening: opening}
+	}
+	return nil
+}
+
+// run makes the task pending, or a new one if asynq has forgotten it (nil).
+func (o *Operator) run(ctx context.Context, task *asynq.TaskInfo, push Push) error {
+	var err error
+	if task != nil {
+		err = o.inspector.RunTask(task.Queue, push.ID)
+	} else {
+		var again *asynq.Task
+		if again, err = newTask(o.channel, push, o.retention); err != nil {
+			return err
+		}
+		_, err = o.asynq.EnqueueContext(ctx, again)
+	}
+	if errors.Is(err, asynq.ErrTaskNotFound) {
+		// Taken out of the archive since, maybe with an end for its record.
+		return o.retry(ctx, push.ID)
+	}
+	if err == nil {
+		return nil
+	}
+	// Somebody else may have been quicker. asynq has no error of its own for
+	// a task that is pending or active already.
+	if now, lookErr := o.reader.look(ctx, push.ID); lookErr == nil && (now.State == Pending || now.State == InMemory) {
+		return &StateError{Action: "retried", State: now.State}
+	}
+	return fmt.Errorf("%w: %w", ErrIncomplete, err)
+}
+
+// cancel marks the record before it archives the task: a worker that takes the
+// task in between is refused by Begin, and archives it itself.
+func (o *Operator) cancel(ctx context.Context, id string) error {
+	task, record, err := o.reader.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	found, err := report(id, task, record)
+	if err != nil {
+		return err
+	}
+	switch found.State {
+	case Scheduled, Pending, Retry:
+	default:
+		return &StateError{Action: "cancelled", State: found.State}
+	}
+	content, err := found.Push.encode()
+	if err != nil {
+		return err
+	}
+	state, err := cancelScript.Run(ctx, o.redis,
+		[]string{o.channel.RecordKey(id), o.channel.DeadKey(), o.channel.ClaimKey(id)},
+		id, content, endSeen(record), seconds(o.retention.Dead),
+	).Text()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrIncomplete, err)
+	}
+	if State(state) != Cancelled {
+		return &StateError{Action: "cancelled", State: State(state)}
+	}
+	return o.archive(ctx, task.Queue, id) // the three states are of a push with a task
+}
+
+// archive takes the task of a cancelled push out of the queue.
+func (o *Operator) archive(ctx context.Context, queue, id string) error {
+	err := o.inspector.ArchiveTask(queue, id)
+	if err == nil || errors.Is(err, asynq.ErrTaskNotFound) {
+		return nil
+	}
+	// A worker that has it now will archive it, and may have done so.
+	if now, lookErr := o.reader.look(ctx, id); lookErr == nil && (now.State == InMemory || now.State == Cancelled) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrIncomplete, err)
+}
+
+// endSeen is the time of the record's end, 0 if there is none.
+func endSeen(record *Record) int64 {
+	if record == nil {
+		return 0
+	}
+	return int64(record.EndedAt)
+}
