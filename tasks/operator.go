@@ -20,7 +20,7 @@ var (
 	cancelSource string
 
 	retryScript  = redis.NewScript(retrySource)
-	cancelScript = redis.NewScript(cancelSource)
+	cancelScript = redis.NewScript(recordSource + cancelSource)
 )
 
 // ErrIncomplete means that Redis did not answer while an operator's action was

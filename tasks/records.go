@@ -12,13 +12,15 @@ import (
 )
 
 var (
+	//go:embed scripts/record.lua
+	recordSource string
 	//go:embed scripts/begin.lua
 	beginSource string
 	//go:embed scripts/finish.lua
 	finishSource string
 
-	beginScript  = redis.NewScript(beginSource)
-	finishScript = redis.NewScript(finishSource)
+	beginScript  = redis.NewScript(recordSource + beginSource)
+	finishScript = redis.NewScript(recordSource + finishSource)
 )
 
 // Retention says how long records and tasks live after a push has ended. All

@@ -76,15 +76,17 @@ func (s *service) run(ctx context.Context) error {
 	}
 	intake := tasks.NewIntake(s.clients.Intake, tasks.Swrve, retention)
 	defer intake.Close()
-	dashboard, err := openDashboard(s.redisURL, s.settings.Dashboard.ReadOnly)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err := dashboard.Close(); err != nil {
-			s.log.Debug("closing the dashboard", slog.Any("error", err))
+	var dashboard dashboard
+	if s.roles.api {
+		if dashboard, err = openDashboard(s.redisURL, s.settings.Dashboard.ReadOnly); err != nil {
+			return err
 		}
-	}()
+		defer func() {
+			if err := dashboard.Close(); err != nil {
+				s.log.Debug("closing the dashboard", slog.Any("error", err))
+			}
+		}()
+	}
 	server := s.newServer(intake, dashboard, zone)
 
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -17,16 +17,7 @@
 -- BUSY, ENDED (the record is at its end), SPENT (no attempts are left) and BRAKED.
 -- The same token gets the same answer again.
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-
-local stored = redis.call('GET', KEYS[1])
-local record
-if stored then
-  record = cjson.decode(stored)
-else
-  record = {push = cjson.decode(ARGV[2])}
-end
+local record = load_record(KEYS[1], ARGV[2])
 local attempts = record.attempts or {}
 record.attempts = attempts
 

@@ -15,17 +15,7 @@
 -- process), SENT, or an end that another run has written since the caller
 -- looked. May be repeated.
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-
-local stored = redis.call('GET', KEYS[1])
-local record
-if stored then
-  record = cjson.decode(stored)
-else
-  record = {push = cjson.decode(ARGV[2])}
-end
-
+local record = load_record(KEYS[1], ARGV[2])
 for _, attempt in ipairs(record.attempts or {}) do
   if attempt.status == 'OK' then return 'SENT' end
 end
@@ -35,14 +25,6 @@ end
 if record['end'] == 'CANCELLED' then return 'CANCELLED' end
 if record['end'] and (record.endedAt or 0) ~= tonumber(ARGV[3]) then return record['end'] end
 
-record['end'] = 'CANCELLED'
-record.endedAt = now
-redis.call('ZADD', KEYS[2], now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[4]) * 1000)
-local claim = redis.call('GET', KEYS[3])
-if claim then
-  if string.sub(claim, -6) ~= ' ended' then claim = claim .. ' ended' end
-  redis.call('SET', KEYS[3], claim, 'EX', ARGV[4])
-end
+end_record(record, 'CANCELLED', ARGV[1], KEYS[2], KEYS[3], ARGV[4])
 redis.call('SET', KEYS[1], cjson.encode(record), 'EX', ARGV[4])
 return 'CANCELLED'

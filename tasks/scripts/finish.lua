@@ -16,16 +16,7 @@
 -- An outcome is written even if another run has taken the attempt for dead,
 -- so a late OK makes the push SENT. A late error ends nothing.
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-
-local stored = redis.call('GET', KEYS[1])
-local record
-if stored then
-  record = cjson.decode(stored)
-else
-  record = {push = cjson.decode(ARGV[2])}
-end
+local record = load_record(KEYS[1], ARGV[2])
 local attempts = record.attempts or {}
 local ending = ARGV[5]
 
@@ -53,19 +44,7 @@ end
 
 -- The first end stays, but for a SENT that comes late.
 if ending ~= '' and (not record['end'] or ending == 'SENT' and record['end'] ~= 'SENT') then
-  record['end'] = ending
-  record.endedAt = now
-  if ending == 'SENT' then
-    redis.call('ZREM', KEYS[2], ARGV[1])
-  else
-    redis.call('ZADD', KEYS[2], now, ARGV[1])
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - tonumber(ARGV[8]) * 1000)
-  end
-  local claim = redis.call('GET', KEYS[3])
-  if claim then
-    if string.sub(claim, -6) ~= ' ended' then claim = claim .. ' ended' end
-    redis.call('SET', KEYS[3], claim, 'EX', ARGV[8])
-  end
+  end_record(record, ending, ARGV[1], KEYS[2], KEYS[3], ARGV[8])
 end
 
 local lifetime = ARGV[6]
