@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -272,9 +274,10 @@ func TestLatencyCanBeChangedAndKeepsOrder(t *testing.T) {
 // requestsRead counts the requests that open connections have brought.
 func (p *Proxy) requestsRead() int {
 	p.mutex.Lock()
-	defer p.mutex.Unlock()
+	connections := slices.Collect(maps.Keys(p.connections))
+	p.mutex.Unlock() // a connection that holds its own lock takes this one
 	requests := 0
-	for connection := range p.connections {
+	for _, connection := range connections {
 		connection.mutex.Lock()
 		requests += connection.requests
 		connection.mutex.Unlock()
