@@ -1,13 +1,14 @@
 # Every target says what it does; `make help` lists them.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+TOOLS = redis-server promtool chromium
 
 .PHONY: help test lint docs build
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-test: ## install redis-server if it is missing, then run all tests
-	@./scripts/ensure-redis
+test: ## install what the tests start if it is missing, then run them all
+	@./scripts/ensure $(TOOLS)
 	go test -race -p 1 -timeout 15m ./...
 
 lint: ## formatting, vet and staticcheck
