@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answer of the service. Every answer of 400 and above, but for those of
-// health, has been found to be a well-formed problem by the time a test sees it.
+// An answer of the service. By the time a test sees it, it has been found to be
+// as openapi.yaml describes it, and a problem to say something.
 type answer struct {
 	status  int
 	header  http.Header
@@ -130,20 +130,27 @@ func (s *testService) dial() *net.TCPConn {
 	return connection.(*net.TCPConn)
 }
 
-// exchange writes text as it is and reads the answer.
-func (s *testService) exchange(text string) answer {
+// exchange writes a request as it is and reads the answer.
+func (s *testService) exchange(request string) answer {
 	s.t.Helper()
 	connection := s.dial()
-	_, err := io.WriteString(connection, text)
+	_, err := io.WriteString(connection, request)
 	require.NoError(s.t, err)
-	return s.answerOn(connection)
+	return s.answerOn(connection, request)
 }
 
-func (s *testService) answerOn(connection net.Conn) answer {
+// answerOn reads the answer to a request that has been written as it is, maybe
+// in part.
+func (s *testService) answerOn(connection net.Conn, written string) answer {
 	s.t.Helper()
-	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	request, err := http.ReadRequest(bufio.NewReader(strings.NewReader(written)))
 	require.NoError(s.t, err)
-	return s.read(response)
+	requestBody, _ := io.ReadAll(request.Body) // what there is of it
+	response, err := http.ReadResponse(bufio.NewReader(connection), request)
+	require.NoError(s.t, err)
+	got := s.read(response)
+	require.NoError(s.t, description.Check(request, requestBody, response, []byte(got.body)))
+	return got
 }
 
 func (s *testService) read(response *http.Response) answer {
@@ -152,33 +159,17 @@ func (s *testService) read(response *http.Response) answer {
 	require.NoError(s.t, err)
 	require.NoError(s.t, response.Body.Close())
 	got := answer{status: response.StatusCode, header: response.Header, body: string(body)}
-	isHealth := response.Request != nil && strings.HasPrefix(response.Request.URL.Path, "/health")
-	if got.status >= 400 && !(isHealth && got.status == http.StatusServiceUnavailable) {
-		isHead := response.Request != nil && response.Request.Method == http.MethodHead
-		got.problem = s.requireProblem(got, isHead)
+	if strings.HasSuffix(got.header.Get("Content-Type"), "problem+json") && response.Request.Method != http.MethodHead {
+		got.problem = s.requireProblem(got)
 	}
 	return got
 }
 
-func (s *testService) requireProblem(got answer, isHead bool) problemDocument {
+func (s *testService) requireProblem(got answer) problemDocument {
 	s.t.Helper()
 	var document problemDocument
-	require.Equal(s.t, "application/problem+json", got.header.Get("Content-Type"), got.body)
-	if isHead {
-		require.Empty(s.t, got.body)
-		return document
-	}
-	decoder := json.NewDecoder(strings.NewReader(got.body))
-	decoder.DisallowUnknownFields()
-	require.NoError(s.t, decoder.Decode(&document), got.body)
-	require.False(s.t, decoder.More(), got.body)
-	require.Regexp(s.t, `^urn:pushq:problem:[a-z]+(-[a-z]+)*$`, document.Type)
-	require.NotEmpty(s.t, document.Title)
+	require.NoError(s.t, json.Unmarshal([]byte(got.body), &document), got.body)
 	require.Equal(s.t, got.status, document.Status)
-	require.True(s.t, document.Detail != "" || len(document.Errors) > 0, "says nothing: %s", got.body)
-	for _, mistake := range document.Errors {
-		require.NotEmpty(s.t, mistake.Reason, got.body)
-	}
 	requireNoCanary(s.t, got.body, "a problem")
 	return document
 }

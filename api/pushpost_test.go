@@ -191,7 +191,7 @@ func TestClientThatDoesNotWaitForTheAnswer(t *testing.T) {
 	_, err := io.WriteString(connection, rawPost(push()))
 	require.NoError(t, err)
 	require.NoError(t, connection.CloseWrite())
-	require.Equal(t, http.StatusAccepted, s.answerOn(connection).status)
+	require.Equal(t, http.StatusAccepted, s.answerOn(connection, rawPost(push())).status)
 	require.NotContains(t, s.log.String(), "request failed")
 }
 
@@ -208,7 +208,7 @@ func TestCutUploadIsNotAccepted(t *testing.T) {
 		_, err := io.WriteString(connection, text)
 		require.NoError(t, err)
 		require.NoError(t, connection.CloseWrite())
-		require.Equal(t, http.StatusBadRequest, s.answerOn(connection).status)
+		require.Equal(t, http.StatusBadRequest, s.answerOn(connection, text).status)
 	}
 	require.Zero(t, s.queued())
 }

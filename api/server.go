@@ -117,6 +117,7 @@ func (s *Server) routes() http.Handler {
 	e.Match(read, livePath, s.live)
 	e.Match(read, readyPath, s.ready)
 	e.Match(read, "/health", s.healthReport)
+	e.Match(read, "/openapi.yaml", s.describe)
 	if s.Intake != nil {
 		e.POST("/push", s.acceptPush)
 		e.Match(read, "/push", s.listPushes)

@@ -127,7 +127,8 @@ func TestOddClientsLeaveNothingBehind(t *testing.T) {
 
 	// A body that trickles in is cut off and says so.
 	slow := s.dial()
-	_, err := io.WriteString(slow, "POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n")
+	head := "POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+	_, err := io.WriteString(slow, head)
 	require.NoError(t, err)
 	stop := make(chan struct{})
 	trickled := make(chan struct{})
@@ -145,7 +146,7 @@ func TestOddClientsLeaveNothingBehind(t *testing.T) {
 		}
 	}()
 	started := time.Now()
-	got := s.answerOn(slow)
+	got := s.answerOn(slow, head)
 	require.Equal(t, http.StatusRequestTimeout, got.status)
 	require.Equal(t, "timeout", got.kind())
 	require.Less(t, time.Since(started), 3*time.Second)
@@ -192,7 +193,14 @@ func settledGoroutines() int {
 	return count
 }
 
-// panickingReader stands for a fault in the code behind the API.
+// panickingIntake and panickingReader stand for a fault in the code behind the
+// API.
+type panickingIntake struct{ cause any }
+
+func (i panickingIntake) Accept(context.Context, tasks.Push, bool) (bool, error) { panic(i.cause) }
+
+func (i panickingIntake) Claim(context.Context, tasks.Push) (tasks.Claim, error) { panic(i.cause) }
+
 type panickingReader struct{ cause any }
 
 func (r panickingReader) Get(context.Context, string) (tasks.Report, error) { panic(r.cause) }
@@ -205,10 +213,9 @@ func TestPanic(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []any{"broken inside", errors.New("broken inside")} {
 		s := prepareService(t)
-		s.options.Reader = panickingReader{cause}
+		s.options.Reader, s.options.Intake = panickingReader{cause}, panickingIntake{cause}
 		s.start()
-		for _, path := range []string{"/push/01JB0000000000000000000000", "/push?status=SENT"} {
-			got := s.get(path)
+		for _, got := range []answer{s.get("/push/01JB0000000000000000000000"), s.get("/push?status=SENT"), s.post(push())} {
 			require.Equal(t, http.StatusInternalServerError, got.status)
 			require.Equal(t, "internal", got.kind())
 			require.NotContains(t, got.body, "broken inside")
@@ -217,7 +224,8 @@ func TestPanic(t *testing.T) {
 		require.Contains(t, s.log.String(), "broken inside")
 		require.Contains(t, s.log.String(), "panickingReader.Get", "the stack is logged")
 		require.Contains(t, s.log.String(), "panickingReader.List", "the stack is logged")
-		require.Equal(t, http.StatusAccepted, s.post(push()).status)
+		require.Contains(t, s.log.String(), "panickingIntake.Accept", "the stack is logged")
+		require.Equal(t, http.StatusOK, s.get("/health/ready").status)
 	}
 }
 
@@ -252,7 +260,7 @@ func TestStopAnswersWhatIsUnderWay(t *testing.T) {
 	require.NoError(t, err)
 	testenv.Eventually(t, 5*time.Second, "the second push is queued", func() bool { return s.queued() == 2 })
 	require.NoError(t, s.server.Stop())
-	require.Equal(t, http.StatusAccepted, s.answerOn(connection).status)
+	require.Equal(t, http.StatusAccepted, s.answerOn(connection, rawPost(push())).status)
 	_, err = net.Dial("tcp", s.address)
 	require.Error(t, err)
 }

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/openapitest"
+)
+
+// description is what every exchange of the tests is held against.
+var description *openapitest.Description
+
+// notBuiltYet are operations that the file describes ahead of their routes.
+var notBuiltYet = []string{}
+
+func TestMain(m *testing.M) {
+	var err error
+	if description, err = openapitest.Open("openapi.yaml"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if unseen := description.Unseen(notBuiltYet...); code == 0 && allTestsRan() && len(unseen) > 0 {
+		fmt.Fprintf(os.Stderr, "openapi.yaml describes answers that no test has seen:\n\t%s\n", strings.Join(unseen, "\n\t"))
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// allTestsRan is false if some were left out, or if others than tests were
+// asked for.
+func allTestsRan() bool {
+	for _, name := range []string{"run", "skip", "list", "fuzz", "bench"} {
+		if flag.Lookup("test."+name).Value.String() != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func TestOpenAPIIsServed(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	file, err := os.ReadFile("openapi.yaml")
+	require.NoError(t, err)
+	got := s.get("/openapi.yaml")
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, "application/yaml", got.header.Get("Content-Type"))
+	require.Equal(t, string(file), got.body)
+	head := s.send(http.MethodHead, "/openapi.yaml", nil)
+	require.Equal(t, http.StatusOK, head.status)
+	require.Empty(t, head.body)
+}
+
+func TestEveryRouteIsDescribed(t *testing.T) {
+	t.Parallel()
+	want := []string{}
+	for _, operation := range description.Operations() {
+		want = append(want, operation)
+		if path, isGet := strings.CutPrefix(operation, "GET "); isGet {
+			want = append(want, "HEAD "+path)
+		}
+	}
+	routes := append([]string{}, notBuiltYet...)
+	for _, route := range New(prepareService(t).options).http.Handler.(*echo.Echo).Routes() {
+		path := strings.ReplaceAll(route.Path, ":id", "{id}")
+		routes = append(routes, route.Method+" "+path)
+	}
+	require.ElementsMatch(t, want, routes)
+}
+
+// sendOperation asks for an operation of the description.
+func (s *testService) sendOperation(operation string) answer {
+	s.t.Helper()
+	method, path, _ := strings.Cut(operation, " ")
+	return s.send(method, strings.ReplaceAll(path, "{id}", "01JB0000000000000000000000"), nil)
+}
+
+func TestEveryOperationAsksForAKey(t *testing.T) {
+	t.Parallel()
+	s := startServiceWithKeys(t)
+	for _, operation := range description.Operations() {
+		if operation == "GET "+livePath || operation == "GET "+readyPath {
+			require.Equal(t, http.StatusOK, s.sendOperation(operation).status)
+			continue
+		}
+		requireUnauthorized(t, s.sendOperation(operation))
+	}
+}
