@@ -55,7 +55,7 @@ func TestOneSendPerIdempotencyKey(t *testing.T) {
 	waitFor(t, serve, id, tasks.Sent, 20*time.Second)
 	replay()
 	testenv.Eventually(t, 60*time.Second, "task and record to be forgotten", func() bool {
-		response, err := http.Get(url + "/push/" + id)
+		response, err := client.Get(url + "/push/" + id)
 		if err != nil {
 			return false
 		}

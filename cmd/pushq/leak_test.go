@@ -36,7 +36,7 @@ func TestThreeRoundsLeakNothing(t *testing.T) {
 	var states []state
 	for range rounds {
 		runRound(t, w, settings, pushes)
-		http.DefaultClient.CloseIdleConnections()
+		client.CloseIdleConnections()
 		var now state
 		// What ends with a timer or a closed connection needs a moment.
 		testenv.EventuallyNoError(t, 20*time.Second, func() error {

@@ -57,7 +57,7 @@ func TestServeWaitsForARedisThatComesLater(t *testing.T) {
 	status, header, _ := post(t, serve, pushBody("early"))
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.NotEmpty(t, header.Get("Retry-After"))
-	ready, err := http.Get(serve.URL() + "/health/ready")
+	ready, err := client.Get(serve.URL() + "/health/ready")
 	require.NoError(t, err)
 	_ = ready.Body.Close()
 	require.Equal(t, http.StatusServiceUnavailable, ready.StatusCode)
@@ -77,7 +77,7 @@ func TestARedisThatComesBackEmptyIsUsedAgain(t *testing.T) {
 	waitReady(t, serve)
 	id := accept(t, serve, "after")
 	testenv.Eventually(t, 30*time.Second, "the push to be found and SENT", func() bool {
-		response, err := http.Get(serve.URL() + "/push/" + id)
+		response, err := client.Get(serve.URL() + "/push/" + id)
 		if err != nil {
 			return false
 		}

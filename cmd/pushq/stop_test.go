@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -70,7 +69,7 @@ func TestTermStopsAccepting(t *testing.T) {
 	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.swrve.Ledger()) == 1 })
 	serve.Terminate()
 	testenv.Eventually(t, 10*time.Second, "new requests to be turned away", func() bool {
-		_, err := http.Get(serve.URL() + "/health/live")
+		_, err := client.Get(serve.URL() + "/health/live")
 		return err != nil
 	})
 	require.Zero(t, serve.Wait(20*time.Second))

@@ -67,7 +67,7 @@ func waitReady(t *testing.T, process *testenv.Process) {
 	t.Helper()
 	url := process.URL() + "/health/ready"
 	testenv.EventuallyNoError(t, 30*time.Second, func() error {
-		response, err := http.Get(url)
+		response, err := client.Get(url)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func tryPost(url, body string, header ...string) (int, http.Header, string, erro
 	for place := 0; place+1 < len(header); place += 2 {
 		request.Header.Set(header[place], header[place+1])
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return 0, nil, "", err
 	}
@@ -172,7 +172,7 @@ func acceptMany(t *testing.T, process *testenv.Process, count int, prefix string
 // lookUp reads a push back.
 func lookUp(t *testing.T, process *testenv.Process, id string) pushAnswer {
 	t.Helper()
-	response, err := http.Get(process.URL() + "/push/" + id)
+	response, err := client.Get(process.URL() + "/push/" + id)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	require.Equal(t, http.StatusOK, response.StatusCode)
