@@ -18,7 +18,7 @@ import (
 var description *openapitest.Description
 
 // notBuiltYet are operations that the file describes ahead of their routes.
-var notBuiltYet = []string{}
+var notBuiltYet = []string{"POST /push/batch", "POST /push/retry", "POST /push/cancel", "GET /metrics"}
 
 func TestMain(m *testing.M) {
 	var err error
@@ -61,19 +61,21 @@ func TestOpenAPIIsServed(t *testing.T) {
 
 func TestEveryRouteIsDescribed(t *testing.T) {
 	t.Parallel()
-	want := []string{}
-	for _, operation := range description.Operations() {
-		want = append(want, operation)
+	var routes []string
+	for _, route := range New(prepareService(t).options).http.Handler.(*echo.Echo).Routes() {
+		routes = append(routes, route.Method+" "+strings.ReplaceAll(route.Path, ":id", "{id}"))
+	}
+	require.ElementsMatch(t, withHEAD(description.Operations()), append(routes, withHEAD(notBuiltYet)...))
+}
+
+// withHEAD adds what the description says of every GET.
+func withHEAD(operations []string) []string {
+	for _, operation := range operations {
 		if path, isGet := strings.CutPrefix(operation, "GET "); isGet {
-			want = append(want, "HEAD "+path)
+			operations = append(operations, "HEAD "+path)
 		}
 	}
-	routes := append([]string{}, notBuiltYet...)
-	for _, route := range New(prepareService(t).options).http.Handler.(*echo.Echo).Routes() {
-		path := strings.ReplaceAll(route.Path, ":id", "{id}")
-		routes = append(routes, route.Method+" "+path)
-	}
-	require.ElementsMatch(t, want, routes)
+	return operations
 }
 
 // sendOperation asks for an operation of the description.
