@@ -15,7 +15,7 @@ import (
 )
 
 // transportHeaders belong to HTTP, not to what is described.
-var transportHeaders = []string{"Connection", "Content-Length", "Content-Type", "Date"}
+var transportHeaders = []string{"Connection", "Content-Length", "Content-Type", "Date", "Vary"}
 
 // Check says where an exchange departs from the description. The answer must be
 // as described; the request only if the answer is a success, because a server
