@@ -40,8 +40,8 @@ func (k keyring) find(key string) (name string, found bool) {
 	return name, found
 }
 
-// authenticate asks for a key everywhere but at the two addresses that a load
-// balancer asks, and at the dashboard, which has its own password. It goes by
+// authenticate asks for a key everywhere (at /metrics too: they tell how much is
+// sent) but at the two addresses that a load balancer asks, and at the dashboard, which has its own password. It goes by
 // the route that was found, because the router reads an escaped path otherwise
 // than URL.Path shows it.
 func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {

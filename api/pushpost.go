@@ -26,6 +26,7 @@ const (
 
 // acceptPush answers 202 only after Redis has the push.
 func (s *Server) acceptPush(c echo.Context) error {
+	started := time.Now()
 	request := c.Request()
 	if err := requireJSON(request.Header); err != nil {
 		return err
@@ -51,22 +52,35 @@ func (s *Server) acceptPush(c echo.Context) error {
 	// only its sending side and waits for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), acceptTimeout)
 	defer cancel()
-	replayed := false
-	if err = s.plan(&push, s.Clock.Now()); err == nil {
-		replayed, err = s.Intake.Accept(ctx, push, keyed)
-	} else if keyed && isTooLate(err) {
-		replayed, err = s.acceptedBefore(ctx, push, err)
-	}
+	replayed, err := s.accept(ctx, push, keyed)
+	s.Metrics.Intake.Took(time.Since(started))
 	if err != nil {
 		return err
 	}
 	if replayed {
 		c.Response().Header().Set(replayedHeader, "true")
-	} else {
-		s.received(push)
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/push/"+push.ID)
 	return c.NoContent(http.StatusAccepted)
+}
+
+// accept plans and stores a push. After it returns nil, Redis has it: replayed,
+// if an earlier call with the same idempotency key has stored it.
+func (s *Server) accept(ctx context.Context, push tasks.Push, keyed bool) (replayed bool, err error) {
+	if err = s.plan(&push, s.Clock.Now()); err == nil {
+		replayed, err = s.Intake.Accept(ctx, push, keyed)
+	} else if keyed && isTooLate(err) {
+		replayed, err = s.acceptedBefore(ctx, push, err)
+	}
+	switch {
+	case err != nil:
+		s.notReceived(err)
+	case replayed:
+		s.Metrics.Intake.Replayed.Inc()
+	default:
+		s.received(push)
+	}
+	return replayed, err
 }
 
 func isTooLate(err error) bool {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -16,12 +17,15 @@ const maxLoggedName = 100
 // prototype wrong, at whatever pace it sends.
 func newUnmappedWarnings() *rate.Sometimes { return &rate.Sometimes{First: 1, Interval: time.Minute} }
 
-// received notes an accepted push. A prototype without a push key is accepted
-// all the same: the mapping may arrive by the time of sending.
+// received notes a push that was accepted now, not before. A prototype without a
+// push key is accepted all the same: the mapping may arrive by the time of
+// sending.
 func (s *Server) received(push tasks.Push) {
+	s.Metrics.Intake.Received(push.Windowed())
 	if s.Mapped(push.MessagePrototypeKey, push.Platform) {
 		return
 	}
+	s.Metrics.Intake.Unmapped.Inc()
 	s.unmappedWarnings.Do(func() {
 		name := push.MessagePrototypeKey
 		if len(name) > maxLoggedName {
@@ -30,4 +34,14 @@ func (s *Server) received(push tasks.Push) {
 		s.Log.Warn("accepted a push for which no push key is configured yet; further ones are not logged for a minute",
 			slog.String("id", push.ID), slog.String("messagePrototypeKey", name), slog.String("platform", push.Platform))
 	})
+}
+
+// notReceived notes why a push was not accepted, if that is Redis' fault.
+func (s *Server) notReceived(err error) {
+	for _, fault := range []error{tasks.ErrNotStored, tasks.ErrOutcomeUnknown, tasks.ErrUnreadable} {
+		if errors.Is(err, fault) {
+			s.Metrics.Intake.StoreErrors.Inc()
+			return
+		}
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
 
+	"pushq/internal/metrics"
 	"pushq/tasks"
 )
 
@@ -38,13 +39,14 @@ type Clock interface {
 // Options of a Server.
 type Options struct {
 	// Intake, Reader and Operator are nil in a process that only works: it
-	// serves health alone.
+	// serves health and metrics alone.
 	Intake   Intake
 	Reader   Reader
 	Operator Operator
 	Clock    Clock
 	// Checks are what health looks at.
-	Checks []Check
+	Checks  []Check
+	Metrics *metrics.Metrics
 
 	// APIKeys maps names to keys; empty means that no key is asked for.
 	APIKeys map[string]string
@@ -118,6 +120,7 @@ func (s *Server) routes() http.Handler {
 	e.Match(read, readyPath, s.ready)
 	e.Match(read, "/health", s.healthReport)
 	e.Match(read, "/openapi.yaml", s.describe)
+	e.Match(read, "/metrics", echo.WrapHandler(s.Metrics.Handler()))
 	if s.Intake != nil {
 		e.POST("/push", s.acceptPush)
 		e.Match(read, "/push", s.listPushes)

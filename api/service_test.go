@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/metrics"
 	"pushq/internal/redisconn"
 	"pushq/internal/testenv"
 	"pushq/tasks"
@@ -77,6 +78,7 @@ func prepareServiceBehind(t *testing.T, server *testenv.Redis, url string) *test
 				tasks.NewReader(clients.Read, tasks.Swrve, tasks.NewRecords(clients.Read, tasks.Swrve, retention)), time.UTC, clock),
 			Clock:        clock,
 			Checks:       []Check{{Name: "redis", Run: func(ctx context.Context) error { return clients.Read.Ping(ctx).Err() }}},
+			Metrics:      metrics.New("test", slog.New(slog.DiscardHandler)),
 			MaxBodyBytes: 16384,
 			Zone:         time.UTC,
 			MaxSchedule:  366 * 24 * time.Hour,

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"pushq/internal/limiter"
+	"pushq/internal/metrics"
 	"pushq/tasks"
 )
 
@@ -68,8 +69,9 @@ type Options struct {
 	// Timeout is the longest that the provider's send takes.
 	Timeout time.Duration
 	// Zone is for windows of pushes that name none.
-	Zone *time.Location
-	Log  *slog.Logger
+	Zone    *time.Location
+	Metrics *metrics.Channel
+	Log     *slog.Logger
 }
 
 // Delivery takes pushes through the pipeline: window, provider's key, slot,
@@ -156,6 +158,7 @@ func (d *Delivery) persist(id string, write func(context.Context) error) error {
 		if err == nil {
 			return nil
 		}
+		d.Metrics.StoreErrors.Inc()
 		if d.life.Err() != nil {
 			return fmt.Errorf("stopped before redis took it: %w", err)
 		}

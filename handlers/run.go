@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"pushq/internal/limiter"
+	"pushq/internal/metrics"
 	"pushq/scheduler"
 	"pushq/scheduler/quartz"
 	"pushq/tasks"
@@ -76,8 +77,15 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	}
 	started := time.Now()
 	r.sending = true
-	outcome := send()
+	outcome := r.request(send)
 	return r.conclude(outcome, time.Since(started))
+}
+
+// request counts the request while it is under way, also if it panics.
+func (r *run) request(send func() Outcome) Outcome {
+	r.Metrics.InFlight.Inc()
+	defer r.Metrics.InFlight.Dec()
+	return send()
 }
 
 // checkWindow says whether the push may be sent at the given time. If not, it
@@ -108,6 +116,7 @@ func windowDeferral(opening time.Time) *deferral {
 // be further off than any retention.
 func (r *run) deferToWindow(ctx context.Context, deferred *deferral) error {
 	if err := r.records.Keep(ctx, r.push, deferred.until); err != nil {
+		r.Metrics.StoreErrors.Inc()
 		r.Log.Warn("the record of a deferred push may expire before it is sent", slog.String("id", r.push.ID), slog.Any("error", err))
 	}
 	return deferred
@@ -196,6 +205,7 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 		}
 	}
 	if err != nil {
+		r.Metrics.StoreErrors.Inc()
 		r.Log.Warn("no attempt without redis", slog.String("id", r.push.ID), slog.Any("error", err))
 		if r.begun.Attempt == 0 {
 			r.begun.Attempt = -1 // Redis may have recorded it all the same
@@ -203,7 +213,7 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 		return false, &deferral{reason: "redis cannot be reached", until: time.Now().Add(shortDelay)}
 	}
 	if begun.Interrupted > 0 {
-		r.logAttempt(begun.Interrupted, "interrupted", 0, Outcome{ErrorType: tasks.ErrorOther, MaybeDelivered: true})
+		r.attempted(begun.Interrupted, metrics.OutcomeInterrupted, begun.Answer == tasks.Spent, 0, interrupted)
 	}
 	switch begun.Answer {
 	case tasks.Go:
@@ -224,6 +234,7 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 		}); err != nil {
 			return false, &deferral{reason: err.Error(), until: time.Now()}
 		}
+		r.Metrics.Finished(tasks.GivenUp)
 		return false, &ended{tasks.GivenUpPrefix + "no attempts are left"}
 	default:
 		return false, &deferral{reason: "another worker has an attempt in process", until: time.Now().Add(busyDelay)}
@@ -295,7 +306,11 @@ func (r *run) conclude(outcome Outcome, took time.Duration) error {
 		nextAttempt = asked
 	}
 	end, answer := decide(outcome, r.begun.Last, nextAttempt)
-	r.logAttempt(r.begun.Attempt, outcomeName(outcome, end), took, outcome)
+	name := outcomeName(outcome, end)
+	r.attempted(r.begun.Attempt, name, end != "", took, outcome)
+	if r.sending {
+		r.Metrics.Answered(name, outcome.ErrorCode, took)
+	}
 
 	millis := took.Milliseconds()
 	attempt := tasks.Attempt{
@@ -319,32 +334,13 @@ func (r *run) conclude(outcome Outcome, took time.Duration) error {
 		// interrupted.
 		return &deferral{reason: err.Error(), until: time.Now()}
 	}
+	if end != "" && recorded == end {
+		r.Metrics.Finished(end)
+	}
 	if recorded == tasks.Sent {
 		return nil // if not by this attempt, by a late answer to an earlier one
 	}
 	return answer
-}
-
-func outcomeName(outcome Outcome, end tasks.State) string {
-	switch {
-	case outcome.Verdict == Delivered:
-		return "ok"
-	case end == tasks.Failed:
-		return "fail"
-	case end == tasks.GivenUp:
-		return "give_up"
-	default:
-		return "retry"
-	}
-}
-
-// logAttempt writes the one line that each attempt has in the log.
-func (r *run) logAttempt(attempt int, name string, took time.Duration, outcome Outcome) {
-	r.Log.Info("attempt",
-		slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name), slog.Int("attempt", attempt),
-		slog.String("outcome", name), slog.Int64("millis", took.Milliseconds()),
-		slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode),
-		slog.Bool("maybe_delivered", outcome.MaybeDelivered))
 }
 
 var _ asynq.Handler = (*Delivery)(nil)

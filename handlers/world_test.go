@@ -20,6 +20,7 @@ import (
 	"pushq/handlers"
 	"pushq/handlers/swrve"
 	"pushq/internal/limiter"
+	"pushq/internal/metrics"
 	"pushq/internal/redisconn"
 	"pushq/internal/swrvesim"
 	"pushq/internal/testenv"
@@ -47,6 +48,7 @@ type world struct {
 	simulator *swrvesim.Simulator
 	clients   *redisconn.Clients
 	log       *logBook
+	metrics   *metrics.Metrics
 
 	intake *tasks.Intake
 	target string
@@ -55,7 +57,7 @@ type world struct {
 var retention = tasks.Retention{Sent: time.Hour, Dead: time.Hour, Completed: time.Hour}
 
 func newWorld(t *testing.T, simulated swrvesim.Config) *world {
-	w := &world{t: t, redis: testenv.StartRedis(t), log: &logBook{}}
+	w := &world{t: t, redis: testenv.StartRedis(t), log: &logBook{}, metrics: metrics.New("test", slog.New(slog.DiscardHandler))}
 	var err error
 	w.clients, err = redisconn.Open(w.redis.URL(), 32)
 	require.NoError(t, err)
@@ -132,7 +134,7 @@ func (w *world) work(force workforce) (stop func()) {
 	}
 	delivery := handlers.NewDelivery(handlers.Options{
 		Channel: tasks.Swrve, MaxAttempts: force.maxAttempts, Policy: scheduler.FixedDelay{Delay: retryDelay},
-		Timeout: force.timeout, Zone: force.zone, Log: log,
+		Timeout: force.timeout, Zone: force.zone, Metrics: w.metrics.Channel(tasks.Swrve.Name), Log: log,
 	}, provider, tasks.NewRecords(force.recordsClient, tasks.Swrve, retention), slots, w.reader, force.clock)
 	var handler asynq.Handler = delivery
 	if force.handler != nil {

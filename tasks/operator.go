@@ -58,6 +58,10 @@ type Clock interface {
 
 // Operator does what people do to single pushes. It is safe for concurrent use.
 type Operator struct {
+	// OnCancelled is called for every push that the operator ends. It may be
+	// set before the first use.
+	OnCancelled func()
+
 	channel   Channel
 	retention Retention
 	zone      *time.Location
@@ -72,7 +76,8 @@ type Operator struct {
 // windows of pushes that name none.
 func NewOperator(client redis.UniversalClient, channel Channel, retention Retention, reader *Reader, zone *time.Location, clock Clock) *Operator {
 	return &Operator{
-		channel: channel, retention: retention, zone: zone, clock: clock, redis: client, reader: reader,
+		OnCancelled: func() {},
+		channel:     channel, retention: retention, zone: zone, clock: clock, redis: client, reader: reader,
 		inspector: asynq.NewInspectorFromRedisClient(client), asynq: asynq.NewClientFromRedisClient(client),
 	}
 }
@@ -221,6 +226,7 @@ func (o *Operator) cancel(ctx context.Context, id string) error {
 	if State(state) != Cancelled {
 		return &StateError{Action: "cancelled", State: State(state)}
 	}
+	o.OnCancelled()
 	return o.archive(ctx, task.Queue, id) // the three states are of a push with a task
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"pushq/api"
 	"pushq/config"
+	"pushq/internal/limiter"
+	"pushq/internal/metrics"
 	"pushq/internal/redisconn"
 	"pushq/scheduler"
 	"pushq/tasks"
@@ -35,6 +37,8 @@ type service struct {
 	// listening is called with the address once it is known, if not nil.
 	listening func(address string)
 
+	metrics        *metrics.Metrics
+	limiter        atomic.Pointer[limiter.Limiter] // nil while no workers run
 	clients        *redisconn.Clients
 	clock          *redisconn.Clock
 	records        *tasks.Records
@@ -69,6 +73,7 @@ func (s *service) run(ctx context.Context) error {
 	s.clock = redisconn.NewClock(s.clients.Read, s.hostClock)
 	s.records = tasks.NewRecords(s.clients.Control, tasks.Swrve, retention)
 	s.reader = tasks.NewReader(s.clients.Read, tasks.Swrve, tasks.NewRecords(s.clients.Read, tasks.Swrve, retention))
+	s.metrics = s.newMetrics()
 
 	listener, err := listen(s.settings.HTTP.Listen)
 	if err != nil {
@@ -148,6 +153,7 @@ func (s *service) newServer(intake *tasks.Intake, dashboard http.Handler, zone *
 	options := api.Options{
 		Clock:        s.clock,
 		Checks:       s.checks(),
+		Metrics:      s.metrics,
 		APIKeys:      make(map[string]string, len(s.settings.HTTP.APIKeys)),
 		MaxBodyBytes: s.settings.HTTP.MaxBodyBytes,
 		Zone:         zone,
@@ -168,7 +174,10 @@ func (s *service) newServer(intake *tasks.Intake, dashboard http.Handler, zone *
 		}
 		options.Intake = &checkedIntake{Intake: intake, service: s}
 		options.Reader = s.reader
-		options.Operator = tasks.NewOperator(s.clients.Read, tasks.Swrve, tasks.Retention(s.settings.Push.Retention), s.reader, zone, s.clock)
+		operator := tasks.NewOperator(s.clients.Read, tasks.Swrve, tasks.Retention(s.settings.Push.Retention), s.reader, zone, s.clock)
+		counts := s.metrics.Channel(tasks.Swrve.Name)
+		operator.OnCancelled = func() { counts.Finished(tasks.Cancelled) }
+		options.Operator = operator
 	}
 	return api.New(options)
 }

@@ -36,6 +36,7 @@ func (s *service) runWorkers(ctx context.Context, measured <-chan struct{}, zone
 		if err != nil {
 			return err
 		}
+		s.limiter.Store(running.limiter)
 		s.workersRunning.Store(true)
 		for ctx.Err() == nil && !s.clock.Skewed() {
 			select {
@@ -44,6 +45,7 @@ func (s *service) runWorkers(ctx context.Context, measured <-chan struct{}, zone
 			}
 		}
 		s.workersRunning.Store(false)
+		s.limiter.Store(nil)
 		running.stop()
 	}
 	return nil
@@ -88,6 +90,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 		Policy:      scheduler.FixedDelay{Delay: s.settings.Push.Retry.Delay()},
 		Timeout:     provider.MaxDuration(),
 		Zone:        zone,
+		Metrics:     s.metrics.Channel(tasks.Swrve.Name),
 		Log:         s.log,
 	}, provider, s.records, pace, s.reader, s.clock)
 	servers, err := handlers.StartServers(s.clients.Queue, delivery, handlers.ServersOptions{

@@ -113,6 +113,7 @@ func (d *dispatcher) dispatch() {
 
 func (d *dispatcher) takeBack(slot Slot) {
 	d.used.Add(-1)
+	d.givenBack.Add(1)
 	if time.Now().Before(d.brakeUntil) {
 		d.dropped.Add(1)
 		return

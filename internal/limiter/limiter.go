@@ -31,6 +31,8 @@ const (
 	classes
 )
 
+func (c Class) String() string { return [...]string{"resumed", "immediate", "windowed"}[c] }
+
 const (
 	// MaxLateness is how long after its time a slot may still be used.
 	MaxLateness = 10 * time.Millisecond
@@ -78,10 +80,12 @@ func (s Slot) Late() bool { return time.Since(s.At) > MaxLateness }
 
 // Stats are counted since the start.
 type Stats struct {
-	Waiting [classes]int64 // by Class, now
-	Used    int64          // slots handed to waiters
-	Dropped int64          // slots that came or were used too late
-	Delay   time.Duration
+	Waiting   [classes]int64 // by Class, now
+	Used      int64          // slots handed to waiters and not given back
+	Returned  int64          // slots given back
+	Dropped   int64          // slots that came or were used too late
+	Throttles int64          // answers of 429
+	Delay     time.Duration  // in force, now
 }
 
 // Limiter is safe for concurrent use.
@@ -99,10 +103,12 @@ type Limiter struct {
 	stopOnce sync.Once
 	done     chan struct{}
 
-	waiting [classes]atomic.Int64
-	used    atomic.Int64
-	dropped atomic.Int64
-	inForce atomic.Int64
+	waiting   [classes]atomic.Int64
+	used      atomic.Int64
+	givenBack atomic.Int64
+	dropped   atomic.Int64
+	throttles atomic.Int64
+	inForce   atomic.Int64
 }
 
 // Options of a Limiter.
@@ -141,7 +147,10 @@ func (l *Limiter) Stop() {
 
 // Stats returns the counts.
 func (l *Limiter) Stats() Stats {
-	stats := Stats{Used: l.used.Load(), Dropped: l.dropped.Load(), Delay: time.Duration(l.inForce.Load())}
+	stats := Stats{
+		Used: l.used.Load(), Returned: l.givenBack.Load(), Dropped: l.dropped.Load(),
+		Throttles: l.throttles.Load(), Delay: time.Duration(l.inForce.Load()),
+	}
 	for class := range classes {
 		stats.Waiting[class] = l.waiting[class].Load()
 	}
@@ -200,6 +209,7 @@ func (l *Limiter) Drop() { l.dropped.Add(1) }
 // Throttled tells all processes that the provider answered 429: the pace slows
 // down, and if the provider asked for a pause, nobody starts during it.
 func (l *Limiter) Throttled(ctx context.Context, pause time.Duration) error {
+	l.throttles.Add(1)
 	remaining, err := throttleScript.Run(ctx, l.redis, []string{l.paceKey, l.brakeKey}, pause.Milliseconds()).Int64()
 	if err != nil {
 		return fmt.Errorf("slow the pace down after a 429: %w", err)

@@ -13,6 +13,12 @@ import (
 // second while Redis is out of memory.
 type errorPause struct{}
 
+// isFault reports whether an error is none of those that asynq's commands have
+// in the normal course of things.
+func isFault(err error) bool {
+	return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") && !redis.HasErrorPrefix(err, "NOT FOUND")
+}
+
 const pauseAfterError = 100 * time.Millisecond
 
 func (errorPause) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -20,7 +26,7 @@ func (errorPause) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (errorPause) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") && !redis.HasErrorPrefix(err, "NOT FOUND") {
+		if isFault(err) {
 			pause := time.NewTimer(pauseAfterError)
 			defer pause.Stop()
 			select {

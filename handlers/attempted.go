@@ -1,0 +1,41 @@
+package handlers
+
+import (
+	"log/slog"
+	"time"
+
+	"pushq/internal/metrics"
+	"pushq/tasks"
+)
+
+// outcomeName is how log and metrics name what came of an attempt.
+func outcomeName(outcome Outcome, end tasks.State) string {
+	switch {
+	case outcome.Verdict == Delivered:
+		return metrics.OutcomeOK
+	case end == tasks.Failed:
+		return metrics.OutcomeFail
+	case end == tasks.GivenUp:
+		return metrics.OutcomeGiveUp
+	default:
+		return metrics.OutcomeRetry
+	}
+}
+
+// attempted writes the one line that each attempt has in the log, and counts
+// the attempt. final says that it ended its push.
+func (r *run) attempted(number int, name string, final bool, took time.Duration, outcome Outcome) {
+	r.Log.Info("attempt",
+		slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name), slog.Int("attempt", number),
+		slog.String("outcome", name), slog.Int64("millis", took.Milliseconds()),
+		slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode),
+		slog.Bool("maybe_delivered", outcome.MaybeDelivered))
+	r.Metrics.Attempted(name)
+	if outcome.Verdict != Delivered {
+		r.Metrics.AttemptError(outcome.ErrorType, final, outcome.MaybeDelivered)
+	}
+}
+
+// interrupted is the outcome of an attempt whose worker died before it could
+// record one.
+var interrupted = Outcome{Verdict: Retryable, ErrorType: tasks.ErrorOther, MaybeDelivered: true}

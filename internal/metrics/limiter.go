@@ -1,0 +1,83 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"pushq/internal/limiter"
+)
+
+var (
+	configuredPace = prometheus.NewDesc("pushq_ratelimit_configured_slots_per_second",
+		"Starts of requests a second that this process is configured with, by delayMillis.", []string{"channel"}, nil)
+	paceInEffect = prometheus.NewDesc("pushq_ratelimit_slots_per_second",
+		"Starts of requests a second that all processes share now: the slowest configuration, less what 429s have taken off.", []string{"channel"}, nil)
+	brakeSeconds = prometheus.NewDesc("pushq_ratelimit_brake_seconds",
+		"How long nobody may start yet, because the provider asked for a pause; 0 without one.", []string{"channel"}, nil)
+	waiting = prometheus.NewDesc("pushq_ratelimit_waiting",
+		"Pushes in this process that wait for a slot, by class.", []string{"channel", "class"}, nil)
+	slotsGranted = prometheus.NewDesc("pushq_ratelimit_slots_granted_total",
+		"Slots given to waiting pushes.", []string{"channel"}, nil)
+	slotsReturned = prometheus.NewDesc("pushq_ratelimit_slots_returned_total",
+		"Slots that a push gave back, because it must not be sent now.", []string{"channel"}, nil)
+	slotsDropped = prometheus.NewDesc("pushq_ratelimit_slots_dropped_total",
+		"Slots that came or were used too late, and were not used.", []string{"channel"}, nil)
+	throttles = prometheus.NewDesc("pushq_ratelimit_throttles_total",
+		"Answers with status 429, each of which slows the shared pace.", []string{"channel"}, nil)
+)
+
+const partPace = "pace"
+
+// FollowLimiter adds the metrics of a channel's limiter. current returns nil
+// while there is none: there are no metrics of it then.
+func (m *Metrics) FollowLimiter(channel string, configured time.Duration, current func() *limiter.Limiter) {
+	m.scrape.errors.WithLabelValues(partPace)
+	m.registry.MustRegister(&limiterCollector{channel: channel, configured: configured, current: current, scrape: &m.scrape})
+}
+
+type limiterCollector struct {
+	channel    string
+	configured time.Duration
+	current    func() *limiter.Limiter
+	scrape     *scrape
+}
+
+func (c *limiterCollector) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, description := range []*prometheus.Desc{
+		configuredPace, paceInEffect, brakeSeconds, waiting, slotsGranted, slotsReturned, slotsDropped, throttles,
+	} {
+		descriptions <- description
+	}
+}
+
+func (c *limiterCollector) Collect(metrics chan<- prometheus.Metric) {
+	metrics <- gauge(configuredPace, perSecond(c.configured), c.channel)
+	l := c.current()
+	if l == nil {
+		return
+	}
+	stats := l.Stats()
+	for class, count := range stats.Waiting {
+		metrics <- gauge(waiting, float64(count), c.channel, limiter.Class(class).String())
+	}
+	for description, count := range map[*prometheus.Desc]int64{
+		slotsGranted: stats.Used + stats.Returned, slotsReturned: stats.Returned, slotsDropped: stats.Dropped, throttles: stats.Throttles,
+	} {
+		metrics <- prometheus.MustNewConstMetric(description, prometheus.CounterValue, float64(count), c.channel)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	c.scrape.failed(partPace, guarded(func() error {
+		speed, brake, err := l.Slowdown(ctx)
+		if err != nil {
+			return err
+		}
+		metrics <- gauge(paceInEffect, speed*perSecond(stats.Delay), c.channel)
+		metrics <- gauge(brakeSeconds, brake.Seconds(), c.channel)
+		return nil
+	}))
+}
+
+func perSecond(delay time.Duration) float64 { return float64(time.Second) / float64(delay) }
