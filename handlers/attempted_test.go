@@ -1,0 +1,138 @@
+package handlers_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/handlers"
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+// Each attempt has one line in the log and is counted once, whatever came of it.
+func TestEveryAttemptIsLoggedAndCountedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	noKey, oneDied, allDied := newPush("no key-"), newPush("one died-"), newPush("all died-")
+	noKey.MessagePrototypeKey = "Unknown"
+	w.begin(oneDied, "first", time.Minute)
+	w.age(oneDied.ID)
+	for _, token := range []string{"first", "second", "third"} {
+		w.begin(allDied, token, time.Minute)
+		w.age(allDied.ID)
+	}
+	w.work(workforce{timeout: time.Second, provider: func(inner handlers.Provider) handlers.Provider {
+		return provider{Provider: inner, send: map[string]func() handlers.Outcome{
+			"panic-": func() handlers.Outcome { panic("boom") },
+			"odd-": func() handlers.Outcome {
+				return handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: 599}
+			},
+		}}
+	}})
+	total := 0
+	for _, scripted := range []struct {
+		push     tasks.Push
+		state    tasks.State
+		outcomes string
+	}{
+		{newPush("ann-"), tasks.Sent, "ok"},
+		{newPush("500x2-"), tasks.Sent, "retry retry ok"},
+		{newPush("503-"), tasks.GivenUp, "retry retry give_up"},
+		{newPush("429x1-"), tasks.Sent, "retry ok"},
+		{newPush("400-"), tasks.Failed, "fail"},
+		{newPush("hangx1-"), tasks.Sent, "retry ok"},
+		{newPush("panic-"), tasks.Failed, "fail"},
+		{newPush("odd-"), tasks.Failed, "fail"},
+		{noKey, tasks.Failed, "fail"},
+		{oneDied, tasks.Sent, "interrupted ok"},
+		{allDied, tasks.GivenUp, "interrupted"}, // the dead workers counted two of them
+	} {
+		w.accept(scripted.push)
+		report := w.await(scripted.push.ID, scripted.state, 1)
+		var outcomes []string
+		for _, line := range w.log.attempts(t, scripted.push.ID) {
+			number := line["attempt"].(float64)
+			require.Equal(t, "swrve", line["channel"])
+			require.Equal(t, "INFO", line["level"])
+			if line["outcome"] != "interrupted" {
+				require.EqualValues(t, *report.Attempts[int(number)-1].Millis, line["millis"])
+			}
+			outcomes = append(outcomes, line["outcome"].(string))
+		}
+		require.Equal(t, scripted.outcomes, strings.Join(outcomes, " "), scripted.push.PushKey)
+		total += len(outcomes)
+	}
+	require.Equal(t, total, strings.Count(w.log.String(), `"msg":"attempt"`))
+	require.NotContains(t, w.log.String(), messageText)
+
+	// Counted when asynq has its answer, a moment after the record.
+	var scrape testenv.Scrape
+	testenv.Eventually(t, patience, "all ends to be counted", func() bool {
+		scrape = testenv.ScrapeHandler(t, w.metrics.Handler())
+		ends := 0.0
+		for _, count := range scrape.Family("pushq_pushes_finished_total") {
+			ends += count
+		}
+		return ends == 11
+	})
+	for name, want := range map[string]map[string]float64{
+		"pushq_pushes_finished_total": {
+			`channel="swrve",state="SENT"`: 5, `channel="swrve",state="FAILED"`: 4, `channel="swrve",state="GIVEN_UP"`: 2,
+		},
+		"pushq_attempts_total": {
+			`channel="swrve",outcome="ok"`: 5, `channel="swrve",outcome="retry"`: 6, `channel="swrve",outcome="fail"`: 4,
+			`channel="swrve",outcome="give_up"`: 1, `channel="swrve",outcome="interrupted"`: 2,
+		},
+		"pushq_attempt_errors_total": {
+			`channel="swrve",final="false",type="SWRVE"`: 5, `channel="swrve",final="true",type="SWRVE"`: 3,
+			`channel="swrve",final="false",type="OTHER"`: 2, `channel="swrve",final="true",type="OTHER"`: 2,
+			`channel="swrve",final="true",type="MESSAGE_PROTOTYPE_KEY"`: 1,
+		},
+		"pushq_attempts_unknown_total": {`channel="swrve"`: 4}, // hangs, panics, two dead workers
+		"pushq_provider_responses_total": {
+			`channel="swrve",code="2xx"`: 5, `channel="swrve",code="500"`: 2, `channel="swrve",code="503"`: 3,
+			`channel="swrve",code="429"`: 1, `channel="swrve",code="400"`: 1, `channel="swrve",code="5xx"`: 1,
+			`channel="swrve",code="none"`: 2, // hangs, panics
+		},
+		"pushq_sending_seconds_count": {
+			`channel="swrve",outcome="ok"`: 5, `channel="swrve",outcome="retry"`: 6,
+			`channel="swrve",outcome="fail"`: 3, `channel="swrve",outcome="give_up"`: 1,
+		},
+		"pushq_sending_in_flight":  {},
+		"pushq_store_errors_total": {},
+	} {
+		require.Equal(t, want, scrape.Family(name), name)
+	}
+}
+
+func TestRequestsInFlightAndStoreErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	release, finished := make(chan struct{}), make(chan struct{})
+	proxy, client := w.proxied()
+	w.work(workforce{recordsClient: client, provider: func(inner handlers.Provider) handlers.Provider {
+		return provider{Provider: inner, send: map[string]func() handlers.Outcome{"slow-": func() handlers.Outcome {
+			defer close(finished)
+			<-release
+			return handlers.Outcome{Verdict: handlers.Delivered}
+		}}}
+	}})
+	id := w.acceptFor("slow-")
+	inFlight := func() float64 {
+		return testenv.ScrapeHandler(t, w.metrics.Handler()).Series[`pushq_sending_in_flight{channel="swrve"}`]
+	}
+	testenv.Eventually(t, patience, "the request to be in flight", func() bool { return inFlight() == 1 })
+	proxy.Refuse(true)
+	close(release)
+	<-finished
+	testenv.Eventually(t, patience, "errors to be counted", func() bool {
+		return testenv.ScrapeHandler(t, w.metrics.Handler()).Series[`pushq_store_errors_total{stage="attempt"}`] >= 2
+	})
+	proxy.Refuse(false)
+	w.await(id, tasks.Sent, 1)
+	require.Zero(t, inFlight())
+}
