@@ -33,7 +33,7 @@ type Redis struct {
 
 // HTTP is the side that accepts pushes.
 type HTTP struct {
-	Listen         string            `key:"listen" default:"127.0.0.1:8080" allowed:"host:port" doc:"Address of the API. A worker on its own serves /health there. Port 0 takes any free port."`
+	Listen         string            `key:"listen" default:"127.0.0.1:8080" allowed:"host:port" doc:"Address of the API. A worker on its own serves /health and /metrics there. Port 0 takes any free port."`
 	APIKeys        map[string]Secret `key:"apiKeys" default:"{}" allowed:"names of 1 to 64 characters of A-Z a-z 0-9 . _ -; keys of at least 16 visible ASCII characters" doc:"Callers: name to key, a secret, which they send as Authorization: Bearer. Without keys pushq listens on loopback only."`
 	AllowAnonymous bool              `key:"allowAnonymous" default:"false" doc:"Allows listening on other addresses than loopback without API keys: everybody who reaches the address can then send pushes."`
 	MaxBodyBytes   int64             `key:"maxBodyBytes" default:"16384" unit:"bytes" min:"128" max:"1048576" doc:"Largest body of one push; anything larger is answered with 413."`

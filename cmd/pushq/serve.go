@@ -15,7 +15,7 @@ func newAPICommand() *cobra.Command {
 }
 
 func newWorkerCommand() *cobra.Command {
-	return serviceCommand("worker", "Deliver pushes only; health is served on http.listen", roles{worker: true})
+	return serviceCommand("worker", "Deliver pushes only; health and metrics are served on http.listen", roles{worker: true})
 }
 
 func serviceCommand(use, short string, roles roles) *cobra.Command {
