@@ -136,3 +136,24 @@ func TestRequestsInFlightAndStoreErrors(t *testing.T) {
 	w.await(id, tasks.Sent, 1)
 	require.Zero(t, inFlight())
 }
+
+// A push that somebody has ended meanwhile was counted by them.
+func TestAnEndIsCountedByWhoeverWroteIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	push := newPush("meanwhile-")
+	w.work(workforce{provider: func(inner handlers.Provider) handlers.Provider {
+		return provider{Provider: inner, send: map[string]func() handlers.Outcome{"meanwhile-": func() handlers.Outcome {
+			if err := w.records.End(t.Context(), push, tasks.Cancelled); err != nil {
+				panic(err)
+			}
+			return handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: 400}
+		}}}
+	}})
+	w.accept(push)
+	w.await(push.ID, tasks.Cancelled, 1)
+	w.awaitText("swrve", push.ID, tasks.FailedPrefix)
+	scrape := testenv.ScrapeHandler(t, w.metrics.Handler())
+	require.Equal(t, map[string]float64{`channel="swrve",outcome="fail"`: 1}, scrape.Family("pushq_attempts_total"))
+	require.Empty(t, scrape.Family("pushq_pushes_finished_total"))
+}
