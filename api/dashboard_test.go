@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/metrics"
 )
 
 const (
@@ -21,6 +23,7 @@ func dashboardServer(password string, seen *int) http.Handler {
 	options := Options{
 		Log:     slog.New(slog.DiscardHandler),
 		APIKeys: map[string]string{"shop": shopKey},
+		Metrics: metrics.New("test", slog.New(slog.DiscardHandler)),
 		Dashboard: Dashboard{
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				*seen++

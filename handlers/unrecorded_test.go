@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushq/internal/limiter"
+	"pushq/internal/metrics"
 	"pushq/scheduler"
 	"pushq/tasks"
 )
@@ -66,7 +66,8 @@ func TestAPushWithAnUnrecordedOutcomeIsNotSentAgain(t *testing.T) {
 	records, provider := &outage{tried: make(chan struct{}, 1)}, &countingProvider{}
 	delivery := NewDelivery(Options{
 		Channel: tasks.Swrve, MaxAttempts: 3, Policy: scheduler.FixedDelay{Delay: time.Second}, Timeout: time.Second,
-		Zone: time.UTC, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Zone: time.UTC, Log: slog.New(slog.DiscardHandler),
+		Metrics: metrics.New("test", slog.New(slog.DiscardHandler)).Channel(tasks.Swrve.Name),
 	}, provider, records, promptSlots{}, nil, hostClock{})
 	defer delivery.Close()
 	deliver := func() error {
