@@ -69,8 +69,8 @@ func TestAdmissionToARedisThatTakesNoWrites(t *testing.T) {
 		{"oom", func() { set("maxmemory", "1") }, func() { set("maxmemory", "0") }, true},
 		{"noreplicas", func() { set("min-replicas-to-write", "1") }, func() { set("min-replicas-to-write", "0") }, false},
 		{"readonly",
-			func() { require.NoError(t, client.SlaveOf(t.Context(), "127.0.0.1", "1").Err()) },
-			func() { require.NoError(t, client.SlaveOf(t.Context(), "no", "one").Err()) }, false},
+			func() { require.NoError(t, client.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err()) },
+			func() { require.NoError(t, client.Do(t.Context(), "replicaof", "no", "one").Err()) }, false},
 	} {
 		refusal.begin()
 		require.NoError(t, admission.Check(t.Context()), refusal.reason)
