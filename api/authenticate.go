@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -41,23 +42,43 @@ func (k keyring) find(key string) (name string, found bool) {
 }
 
 // authenticate asks for a key everywhere (at /metrics too: they tell how much is
-// sent) but at the two addresses that a load balancer asks, and at the dashboard, which has its own password. It goes by
+// sent) but at the two addresses that a load balancer asks, and at the
+// dashboard, which has its own rules. It goes by
 // the route that was found, because the router reads an escaped path otherwise
 // than URL.Path shows it.
 func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if path := c.Path(); len(s.keys) == 0 || path == livePath || path == readyPath || isDashboard(path) {
+		switch path := c.Path(); {
+		case isDashboard(path):
+			if err := s.enterDashboard(c); err != nil {
+				return err
+			}
+			return next(c)
+		case len(s.keys) == 0 || path == livePath || path == readyPath:
 			return next(c)
 		}
 		scheme, key, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")
 		name, found := s.keys.find(key)
 		if !found || !strings.EqualFold(scheme, "Bearer") {
+			s.logWrongLogin(c.Request(), false)
 			c.Response().Header().Set(echo.HeaderWWWAuthenticate, "Bearer")
 			return newProblem(http.StatusUnauthorized, "unauthorized", "Unauthorized", "Send a valid key as Authorization: Bearer.")
 		}
 		c.Set(callerKey, name)
 		return next(c)
 	}
+}
+
+// logWrongLogin says once a second at most who has sent a wrong key or password.
+// Browsers also ask without one first. What was sent is not logged: it may be
+// nearly right.
+func (s *Server) logWrongLogin(request *http.Request, dashboard bool) {
+	if request.Header.Get(echo.HeaderAuthorization) == "" {
+		return
+	}
+	s.wrongLogins.Do(func() {
+		s.Log.Warn("wrong key or password", slog.String("remote", request.RemoteAddr), slog.Bool("dashboard", dashboard))
+	})
 }
 
 // caller is the name of the request's API key, "" where none is asked for.

@@ -38,27 +38,22 @@ func isDashboard(path string) bool {
 	return path == DashboardPath || path == DashboardPath+"/*"
 }
 
-// serveDashboard lets those pass that may see the dashboard.
-func (s *Server) serveDashboard() echo.HandlerFunc {
-	handler := echo.WrapHandler(s.Dashboard.Handler)
+// enterDashboard returns the problem of those who may not see the dashboard. It
+// stands before its routes, so that nobody else learns which methods they know.
+func (s *Server) enterDashboard(c echo.Context) error {
+	header := c.Response().Header()
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Content-Security-Policy", dashboardPolicy)
+	if err := s.mayOpenDashboard(c); err != nil {
+		return err
+	}
 	// Browsers add a password that they know to requests of any site, and
 	// reach this host from any page.
-	crossOrigin := http.NewCrossOriginProtection()
-	return func(c echo.Context) error {
-		header := c.Response().Header()
-		header.Set("X-Frame-Options", "DENY")
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("Cache-Control", "no-store")
-		header.Set("Content-Security-Policy", dashboardPolicy)
-		if err := s.mayOpenDashboard(c); err != nil {
-			return err
-		}
-		if crossOrigin.Check(c.Request()) != nil {
-			return forbidden("The request comes from a page of another site.")
-		}
-		return handler(c)
+	if s.crossOrigin.Check(c.Request()) != nil {
+		return forbidden("The request comes from a page of another site.")
 	}
+	return nil
 }
 
 // mayOpenDashboard returns the problem of those who may not.
@@ -69,6 +64,7 @@ func (s *Server) mayOpenDashboard(c echo.Context) error {
 	}
 	user, password, _ := request.BasicAuth()
 	if rightUser, rightPassword := sameText(user, s.Dashboard.User), sameText(password, s.Dashboard.Password); !rightUser || !rightPassword {
+		s.logWrongLogin(request, true)
 		c.Response().Header().Set(echo.HeaderWWWAuthenticate, `Basic realm="pushq dashboard", charset="UTF-8"`)
 		return newProblem(http.StatusUnauthorized, "unauthorized", "Unauthorized", "The dashboard needs its user and password.")
 	}

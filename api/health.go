@@ -21,6 +21,9 @@ const (
 // A Check is one thing that must be well for the process to do its work.
 type Check struct {
 	Name string
+	// Degrades means that the process goes on working without it, though not
+	// fully: it is reported, but a load balancer must not turn away for it.
+	Degrades bool
 	// Run returns what is wrong, for the operator to read.
 	Run func(context.Context) error
 }
@@ -34,6 +37,17 @@ func (c Check) run(ctx context.Context) (err error) {
 		}
 	}()
 	return c.Run(ctx)
+}
+
+func (c Check) status(err error) string {
+	switch {
+	case err == nil:
+		return healthy
+	case c.Degrades:
+		return degraded
+	default:
+		return unhealthy
+	}
 }
 
 type health struct {
@@ -59,6 +73,7 @@ type checkReport struct {
 
 const (
 	healthy   = "healthy"
+	degraded  = "degraded"
 	unhealthy = "unhealthy"
 )
 
@@ -73,15 +88,15 @@ func (h *health) report(ctx context.Context) healthReport {
 		all.Go(func() {
 			started := time.Now()
 			err := check.run(ctx)
-			result := checkReport{Status: healthy, ResponseTimeMS: time.Since(started).Milliseconds()}
+			result := checkReport{Status: check.status(err), ResponseTimeMS: time.Since(started).Milliseconds()}
 			if err != nil {
-				result.Status, result.Error = unhealthy, err.Error()
+				result.Error = err.Error()
 			}
 			mutex.Lock()
 			defer mutex.Unlock()
 			report.Checks[check.Name] = result
-			if err != nil {
-				report.Status = unhealthy
+			if result.Status == unhealthy || report.Status == healthy {
+				report.Status = result.Status
 			}
 		})
 	}
@@ -93,10 +108,10 @@ func (h *health) report(ctx context.Context) healthReport {
 }
 
 func (r healthReport) httpStatus() int {
-	if r.Status == healthy {
-		return http.StatusOK
+	if r.Status == unhealthy {
+		return http.StatusServiceUnavailable
 	}
-	return http.StatusServiceUnavailable
+	return http.StatusOK
 }
 
 func (s *Server) healthReport(c echo.Context) error {
@@ -109,8 +124,8 @@ func (s *Server) live(c echo.Context) error { return c.String(http.StatusOK, "li
 
 func (s *Server) ready(c echo.Context) error {
 	report := s.health.report(c.Request().Context())
-	if report.Status == healthy {
-		return c.String(http.StatusOK, "ready\n")
+	if report.Status == unhealthy {
+		return c.String(http.StatusServiceUnavailable, "unready\n")
 	}
-	return c.String(report.httpStatus(), "unready\n")
+	return c.String(http.StatusOK, "ready\n")
 }

@@ -65,6 +65,36 @@ func TestOneUnhealthyCheck(t *testing.T) {
 	}
 }
 
+func TestADegradedCheckKeepsTheProcessReady(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []bool{false, true} {
+		s := prepareService(t)
+		s.options.Checks = append(s.options.Checks,
+			Check{Name: "admission", Degrades: true, Run: func(context.Context) error { return errors.New("redis is full") }},
+			Check{Name: "clock", Run: func(context.Context) error {
+				if broken {
+					return errors.New("the clock is wrong")
+				}
+				return nil
+			}})
+		s.start()
+		want := struct {
+			httpStatus    int
+			status, ready string
+		}{http.StatusOK, "degraded", "ready\n"}
+		if broken {
+			want.httpStatus, want.status, want.ready = http.StatusServiceUnavailable, "unhealthy", "unready\n"
+		}
+		got, ready := s.get("/health"), s.get("/health/ready")
+		var report healthReport
+		require.NoError(t, json.Unmarshal([]byte(got.body), &report))
+		require.Equal(t, checkReport{Status: "degraded", Error: "redis is full", ResponseTimeMS: report.Checks["admission"].ResponseTimeMS}, report.Checks["admission"])
+		require.Equal(t, want.status, report.Status)
+		require.Equal(t, []int{want.httpStatus, want.httpStatus}, []int{got.status, ready.status})
+		require.Equal(t, want.ready, ready.body)
+	}
+}
+
 func TestNotReadyWhileStopping(t *testing.T) {
 	t.Parallel()
 	s := startService(t)

@@ -98,6 +98,11 @@ func problemFor(err error) *problem {
 			"The queue did not answer in time; this may have been done or not. Repeating the request is safe.")
 		p.retryAfter = 2
 		return p
+	case errors.Is(err, tasks.ErrStoreFull):
+		p := newProblem(http.StatusServiceUnavailable, "store-full", "Not accepted",
+			"The queue has no room for new pushes until some of those in it have been sent. It was not accepted; try again later.")
+		p.retryAfter = 10
+		return p
 	case errors.Is(err, tasks.ErrNotStored):
 		p := newProblem(http.StatusServiceUnavailable, "unavailable", "Not accepted",
 			"The queue cannot take the push now. It was not accepted; try again later.")

@@ -215,11 +215,11 @@ func TestCutUploadIsNotAccepted(t *testing.T) {
 
 func TestRedisThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
-	for name, command := range map[string][]any{
-		"full":      {"CONFIG", "SET", "maxmemory", "1"},
-		"read-only": {"REPLICAOF", "127.0.0.1", "1"},
+	for kind, command := range map[string][]any{
+		"store-full":  {"CONFIG", "SET", "maxmemory", "1"},
+		"unavailable": {"REPLICAOF", "127.0.0.1", "1"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := startService(t)
 			s.accept(push(), idempotencyKeyHeader, "key")
@@ -227,7 +227,7 @@ func TestRedisThatTakesNoWrites(t *testing.T) {
 			for _, header := range [][]string{nil, {idempotencyKeyHeader, "other"}} {
 				got := s.post(push(), header...)
 				require.Equal(t, http.StatusServiceUnavailable, got.status)
-				require.Equal(t, "unavailable", got.kind())
+				require.Equal(t, kind, got.kind())
 				require.NotEmpty(t, got.header.Get("Retry-After"))
 			}
 		})

@@ -82,7 +82,9 @@ type Server struct {
 	keys   keyring
 	health *health
 
+	crossOrigin      http.CrossOriginProtection
 	unmappedWarnings *rate.Sometimes
+	wrongLogins      *rate.Sometimes
 }
 
 // New prepares a server.
@@ -93,6 +95,7 @@ func New(options Options) *Server {
 		health:  newHealth(options.Checks),
 
 		unmappedWarnings: newUnmappedWarnings(),
+		wrongLogins:      &rate.Sometimes{Interval: time.Second},
 	}
 	s.http = &http.Server{
 		Handler:           s.routes(),
@@ -113,7 +116,7 @@ func (s *Server) routes() http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.writeProblem
-	e.Use(s.recoverPanics, s.authenticate)
+	e.Use(protect, s.recoverPanics, s.authenticate)
 
 	read := []string{http.MethodGet, http.MethodHead}
 	e.Match(read, livePath, s.live)
@@ -129,8 +132,9 @@ func (s *Server) routes() http.Handler {
 		e.POST("/push/:id/retry", s.retryPush)
 	}
 	if s.Dashboard.Handler != nil {
-		e.Any(DashboardPath, s.serveDashboard())
-		e.Any(DashboardPath+"/*", s.serveDashboard())
+		dashboard := echo.WrapHandler(s.Dashboard.Handler)
+		e.Any(DashboardPath, dashboard)
+		e.Any(DashboardPath+"/*", dashboard)
 	}
 	return e
 }
@@ -153,6 +157,17 @@ func (s *Server) Stop() error {
 		return errors.Join(fmt.Errorf("stop http: %w", err), s.http.Close())
 	}
 	return nil
+}
+
+// protect sets the headers that hold for every answer: what is in it is not for
+// caches, and is of the type that it says.
+func protect(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		header := c.Response().Header()
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Cache-Control", "no-store")
+		return next(c)
+	}
 }
 
 // recoverPanics turns a panic into a problem, so that it ends one request only,

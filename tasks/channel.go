@@ -50,4 +50,14 @@ func (c Channel) PaceKey() string { return c.key("pace") }
 // BrakeKey exists while the provider has asked every sender to wait.
 func (c Channel) BrakeKey() string { return c.key("brake") }
 
+// ProbeKeys are written to see whether Redis takes writes: one beside each
+// queue, because a cluster may keep the two on different servers.
+func (c Channel) ProbeKeys() []string {
+	var keys []string
+	for _, queue := range c.Queues() {
+		keys = append(keys, "pushq:{"+queue+"}:probe")
+	}
+	return keys
+}
+
 func (c Channel) key(name string) string { return "pushq:{" + c.Name + "}:" + name }

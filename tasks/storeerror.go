@@ -13,6 +13,9 @@ var (
 	// ErrNotStored means that Redis did not take the command: it could not be
 	// reached, or it refused to write.
 	ErrNotStored = errors.New("redis did not take the command")
+	// ErrStoreFull means that Redis has no memory left for new pushes. What
+	// matches it matches ErrNotStored too.
+	ErrStoreFull = errors.New("redis is full")
 	// ErrOutcomeUnknown means that Redis may have taken the command, but did
 	// not answer in time.
 	ErrOutcomeUnknown = errors.New("redis did not answer in time and may have taken the command")
@@ -20,24 +23,47 @@ var (
 	ErrUnreadable = errors.New("redis could not be read")
 )
 
-// refusals are texts of errors after which nothing was stored. asynq passes
-// the errors of its scripts on as text (internal/rdb: runScriptWithErrorCode),
-// so errors.As finds nothing in them.
-var refusals = []string{
-	"OOM ", "READONLY ", "MISCONF ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "NOREPLICAS ",
-	"NOAUTH ", "NOPERM ", "WRONGPASS ", "BUSY ",
+// writeRefusals begin the errors of a Redis that answers, but takes no writes
+// for now. asynq passes the errors of its scripts on as text (internal/rdb:
+// runScriptWithErrorCode), so errors.As finds nothing in them.
+var writeRefusals = []string{"OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "LOADING "}
+
+// otherRefusals are texts of other errors after which nothing was stored.
+var otherRefusals = []string{
+	"MASTERDOWN ", "CLUSTERDOWN ", "NOAUTH ", "NOPERM ", "WRONGPASS ", "BUSY ",
 	"dial tcp", "dial unix",
 	redis.ErrClosed.Error(), redis.ErrPoolTimeout.Error(),
+}
+
+// writeRefusal names why Redis takes no writes ("oom", "readonly", "misconf",
+// "noreplicas", "loading"), or returns "" for any other error and none.
+func writeRefusal(err error) string {
+	return refusalName(firstIn(err, writeRefusals))
+}
+
+func refusalName(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
+
+func firstIn(err error, texts []string) string {
+	if err == nil {
+		return ""
+	}
+	for _, text := range texts {
+		if strings.Contains(err.Error(), text) {
+			return text
+		}
+	}
+	return ""
 }
 
 // storeError adds to an error of Redis what it means for the command. What is
 // not certain counts as unknown.
 func storeError(err error) error {
-	text := err.Error()
-	for _, refusal := range refusals {
-		if strings.Contains(text, refusal) {
-			return fmt.Errorf("%w: %w", ErrNotStored, err)
-		}
+	switch {
+	case writeRefusal(err) == refusedOOM:
+		return fmt.Errorf("%w: %w: %w", ErrNotStored, ErrStoreFull, err)
+	case writeRefusal(err) != "", firstIn(err, otherRefusals) != "":
+		return fmt.Errorf("%w: %w", ErrNotStored, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
-	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }

@@ -39,6 +39,8 @@ func TestWhatAnErrorOfRedisMeans(t *testing.T) {
 		require.ErrorIs(t, err, original, text)
 		require.NotErrorIs(t, err, map[error]error{ErrNotStored: ErrOutcomeUnknown, ErrOutcomeUnknown: ErrNotStored}[meaning], text)
 	}
+	require.ErrorIs(t, storeError(errors.New("UNKNOWN: redis eval error: OOM command not allowed")), ErrStoreFull)
+	require.NotErrorIs(t, storeError(errors.New("READONLY You can't write")), ErrStoreFull)
 	require.ErrorIs(t, storeError(redis.ErrClosed), ErrNotStored)
 	require.ErrorIs(t, storeError(redis.ErrPoolTimeout), ErrNotStored)
 	require.ErrorIs(t, storeError(io.EOF), ErrOutcomeUnknown)

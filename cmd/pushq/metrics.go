@@ -26,6 +26,9 @@ func (s *service) newMetrics() *metrics.Metrics {
 			return redisconn.ReadMemory(ctx, s.clients.Read)
 		},
 	})
+	if s.roles.api {
+		m.FollowAdmission(s.admission.Stats)
+	}
 	if s.roles.worker {
 		m.Gauge("pushq_workers_running", "1 while this process takes pushes from the queues.", func() float64 {
 			if s.workersRunning.Load() {

@@ -43,6 +43,7 @@ type service struct {
 	clock          *redisconn.Clock
 	records        *tasks.Records
 	reader         *tasks.Reader
+	admission      *tasks.Admission
 	redisChecked   atomic.Bool
 	workersRunning atomic.Bool
 }
@@ -72,6 +73,13 @@ func (s *service) run(ctx context.Context) error {
 	retention := tasks.Retention(s.settings.Push.Retention)
 	s.clock = redisconn.NewClock(s.clients.Read, s.hostClock)
 	s.records = tasks.NewRecords(s.clients.Control, tasks.Swrve, retention)
+	s.admission = tasks.NewAdmission(s.clients.Read, tasks.Swrve, func(ctx context.Context) (float64, error) {
+		memory, err := redisconn.ReadMemory(ctx, s.clients.Read)
+		if errors.Is(err, redisconn.ErrUntold) {
+			return 0, nil // then its own refusals are what there is to go by
+		}
+		return memory.Share(), err
+	}, s.log)
 	s.reader = tasks.NewReader(s.clients.Read, tasks.Swrve, tasks.NewRecords(s.clients.Read, tasks.Swrve, retention))
 	s.metrics = s.newMetrics()
 
@@ -177,7 +185,7 @@ func (s *service) newServer(intake *tasks.Intake, dashboard http.Handler, zone *
 		operator := tasks.NewOperator(s.clients.Read, tasks.Swrve, tasks.Retention(s.settings.Push.Retention), s.reader, zone, s.clock)
 		counts := s.metrics.Channel(tasks.Swrve.Name)
 		operator.OnCancelled = func() { counts.Finished(tasks.Cancelled) }
-		options.Operator = operator
+		options.Operator = &checkedOperator{Operator: operator, service: s}
 	}
 	return api.New(options)
 }
@@ -200,6 +208,11 @@ func (s *service) checks() []api.Check {
 			return nil
 		}},
 	}
+	if s.roles.api {
+		checks = append(checks, api.Check{Name: "admission", Degrades: true, Run: func(context.Context) error {
+			return s.admission.Refusing()
+		}})
+	}
 	if s.roles.worker {
 		checks = append(checks, api.Check{Name: "workers", Run: func(context.Context) error {
 			if !s.workersRunning.Load() {
@@ -211,24 +224,16 @@ func (s *service) checks() []api.Check {
 	return checks
 }
 
-// checkedIntake takes nothing before Redis has been checked.
-type checkedIntake struct {
-	*tasks.Intake
-	service *service
-}
-
-func (i *checkedIntake) Accept(ctx context.Context, push tasks.Push, keyed bool) (bool, error) {
-	if !i.service.redisChecked.Load() {
-		return false, tasks.ErrNotStored
-	}
-	return i.Intake.Accept(ctx, push, keyed)
-}
-
 // work waits for Redis, then follows its clock and runs the workers, until ctx
 // ends.
 func (s *service) work(ctx context.Context, zone *time.Location) error {
 	if err := s.connect(ctx); err != nil || ctx.Err() != nil {
 		return err
+	}
+	if s.accepts() {
+		if err := s.admission.Check(ctx); err != nil {
+			s.log.Warn("redis", slog.Any("error", err))
+		}
 	}
 	s.redisChecked.Store(true)
 	s.log.Info("ready", slog.Duration("round_trip", s.clock.RoundTrip()), slog.Duration("clock_offset", s.clock.Offset()))
@@ -250,6 +255,9 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 			}
 		})
 	})
+	if s.accepts() {
+		following.Go(func() { s.admission.Run(ctx) })
+	}
 	if !s.roles.worker {
 		<-ctx.Done()
 		return nil
@@ -261,6 +269,10 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 	following.Go(func() { caretaker.Run(ctx) })
 	return s.runWorkers(ctx, measured, zone)
 }
+
+// accepts reports whether this process accepts pushes into a Redis that may run
+// full: the embedded one has no limit.
+func (s *service) accepts() bool { return s.roles.api && s.checkServer }
 
 // connect repeats until Redis has been reached, checked and told of our queues.
 func (s *service) connect(ctx context.Context) error {

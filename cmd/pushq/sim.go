@@ -27,6 +27,7 @@ It misbehaves when the user of a push (pushKey) begins with one of these:
   NNNafterS-       the same, once, with Retry-After: S, as in 429after2-
   htmlNNN-         an HTML page with that status, as in html502-
   bodyNNN-         HTTP 200 with that code in the body, as in body400-
+  echoNNN-         that status with the request's fields in the message, as in echo400-
   hang-            never answers
   reset-           closes the connection without an answer
   ok-then-reset-   counts the push as delivered, then does so

@@ -50,12 +50,23 @@ func TestARedisThatBecomesUnfitGetsNoPushes(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve")
 	client := w.redis.Client(t)
+	instant := time.Now().UTC().Add(24 * time.Hour).Format(`"cronExpression":"5 4 15 2 1 ? 2006"`) // second minute hour day month year
+	waiting := accept(t, serve, "waiting", instant)
+	cancel := func() error {
+		_, err := execute("push", "cancel", waiting, "--server", serve.URL())
+		return err
+	}
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	testenv.Eventually(t, 20*time.Second, "pushes to be refused", func() bool {
 		status, _, _ := post(t, serve, pushBody("user"))
 		return status == http.StatusServiceUnavailable
 	})
+	require.ErrorContains(t, cancel(), "(503)")
+	_, err := execute("push", "retry", waiting, "--server", serve.URL())
+	require.ErrorContains(t, err, "(503)")
+	require.Equal(t, tasks.Scheduled, lookUp(t, serve, waiting).Status)
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
 	waitReady(t, serve)
 	waitFor(t, serve, accept(t, serve, "later"), tasks.Sent, 20*time.Second)
+	require.NoError(t, cancel())
 }

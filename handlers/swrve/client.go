@@ -47,6 +47,7 @@ const (
 	frozenMercy   = time.Second            // gives an answer that is here already this long to be read
 	idleTimeout   = 50 * time.Second
 	maxHeaderSize = 32 << 10
+	maskedKey     = "[push_key]"
 )
 
 // Client sends pushes to Swrve. It is safe for concurrent use.
@@ -95,7 +96,17 @@ func (c *Client) Prepare(push tasks.Push) (send func() handlers.Outcome, impossi
 		form.Set("test", "1")
 	}
 	body := form.Encode()
-	return func() handlers.Outcome { return c.send(body) }, nil
+	return func() handlers.Outcome {
+		outcome := c.send(body)
+		outcome.ErrorMessage = withoutKey(outcome.ErrorMessage, key)
+		return outcome
+	}, nil
+}
+
+// withoutKey takes the push key out of a text that may quote the request: the
+// text is stored, and shown to everybody who looks at the push.
+func withoutKey(text, key string) string {
+	return strings.NewReplacer(key, maskedKey, url.QueryEscape(key), maskedKey, url.PathEscape(key), maskedKey).Replace(text)
 }
 
 func (c *Client) send(form string) handlers.Outcome {

@@ -559,3 +559,15 @@ func TestMissingPushKeys(t *testing.T) {
 		}, impossible)
 	}
 }
+
+func TestAnAnswerThatQuotesTheRequestLosesItsPushKey(t *testing.T) {
+	t.Parallel()
+	_, address := startSimulator(t, swrvesim.Config{})
+	for _, key := range []string{campaignKey, "key with +/&=% and ü"} {
+		options := config(address)
+		options.PushKeys = map[string]map[string]string{"Hello": {tasks.IOS: key}}
+		outcome := send(t, newClient(t, options), pushFor("echo400-ann"))
+		require.Equal(t, 400, outcome.ErrorCode)
+		require.Equal(t, "Rejected: message=Hello+client%21&push_key=[push_key]&user=echo400-ann", outcome.ErrorMessage)
+	}
+}

@@ -14,8 +14,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// transportHeaders belong to HTTP, not to what is described.
-var transportHeaders = []string{"Connection", "Content-Length", "Content-Type", "Date", "Vary"}
+// transportHeaders belong to HTTP, or are instructions for caches and browsers
+// that every answer has, not to what is described.
+var transportHeaders = []string{"Cache-Control", "Connection", "Content-Length", "Content-Type", "Date", "Vary", "X-Content-Type-Options"}
 
 // Check says where an exchange departs from the description. The answer must be
 // as described; the request only if the answer is a success, because a server

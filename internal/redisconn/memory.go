@@ -35,7 +35,7 @@ func ReadMemory(ctx context.Context, client redis.UniversalClient) (Memory, erro
 		memory, err := readMemory(ctx, master)
 		mutex.Lock()
 		defer mutex.Unlock()
-		if err == nil && memory.share() >= fullest.share() {
+		if err == nil && memory.Share() >= fullest.Share() {
 			fullest = memory
 		}
 		return err
@@ -43,7 +43,8 @@ func ReadMemory(ctx context.Context, client redis.UniversalClient) (Memory, erro
 	return fullest, err
 }
 
-func (m Memory) share() float64 {
+// Share is how much of Max is used; 0 without a limit.
+func (m Memory) Share() float64 {
 	if m.Max == 0 {
 		return 0
 	}

@@ -16,6 +16,8 @@ type outcome struct {
 	status int
 	answer answer
 	html   bool
+	// echo puts the request's fields into the answer's message.
+	echo bool
 	// retryAfter is sent as the Retry-After header, in seconds, unless empty.
 	retryAfter string
 	delivered  bool
@@ -59,7 +61,7 @@ func answerFor(status int) answer {
 }
 
 var script = regexp.MustCompile(
-	`^(ok-then-)?(?:([2-5]\d\d)(?:after(\d{1,5}))?|html([2-5]\d\d)|body([2-5]\d\d)|(hang)|(reset))(?:x([1-9]\d{0,4}))?-`)
+	`^(ok-then-)?(?:([2-5]\d\d)(?:after(\d{1,5}))?|html([2-5]\d\d)|body([2-5]\d\d)|echo([2-5]\d\d)|(hang)|(reset))(?:x([1-9]\d{0,4}))?-`)
 
 // outcomeFor reads the outcome that a user asks for by its prefix:
 //
@@ -68,6 +70,7 @@ var script = regexp.MustCompile(
 //	NNNafterS-   the same with Retry-After: S (seconds); once, unless xM follows
 //	htmlNNN-     that status with an HTML page, as from a proxy
 //	bodyNNN-     HTTP 200 with that code in the body
+//	echoNNN-     that status, with the request's fields in the message, push_key included
 //	hang-        no answer until the caller goes away or the simulator stops; no latency
 //	reset-       the connection is reset instead of an answer
 //	ok-then-…-   any of the above, but the push is delivered first
@@ -80,7 +83,7 @@ func outcomeFor(user string) outcome {
 	if match == nil {
 		return delivered
 	}
-	okThen, status, after, html, body, hang, reset, times := match[1], match[2], match[3], match[4], match[5], match[6], match[7], match[8]
+	okThen, status, after, html, body, echo, hang, reset, times := match[1], match[2], match[3], match[4], match[5], match[6], match[7], match[8], match[9]
 
 	var asked outcome
 	switch {
@@ -99,6 +102,10 @@ func outcomeFor(user string) outcome {
 		code, _ := strconv.Atoi(body)
 		asked.status = http.StatusOK
 		asked.answer = answerFor(code)
+	case echo != "":
+		asked.status, _ = strconv.Atoi(echo)
+		asked.answer = answerFor(asked.status)
+		asked.echo = true
 	case hang != "":
 		asked.ending = hangs
 	case reset != "":

@@ -42,6 +42,7 @@ func TestScriptedAnswers(t *testing.T) {
 		{"503after7x2-ann", []int{503, 503, 200}, `{"code":503,"message":"Service Unavailable"}`, 1},
 		{"html502-ann", []int{502, 502}, html502, 0},
 		{"html502x1-ann", []int{502, 200}, html502, 1},
+		{"echo400-ann", []int{400, 400}, `{"code":400,"message":"Rejected: message=Hello\u0026push_key=463B3209-6E33-4E88-AF52-CDA87C0550EC\u0026user=echo400-ann"}`, 0},
 		{"body400-ann", []int{200, 200}, `{"code":400,"message":"Rejected, User Has Changed Token"}`, 0},
 		{"body500x1-ann", []int{200, 200}, `{"code":500,"message":"Internal Server Error"}`, 1},
 		{"body200-ann", []int{200}, okBody, 1},

@@ -102,6 +102,9 @@ func (s *Simulator) decide(arrival *arrival, fields fields, refusal *outcome) ou
 	default:
 		decided = round.play(fields.user)
 	}
+	if decided.echo {
+		decided.answer.Message = "Rejected: " + fields.encode()
+	}
 	if decided.delivered {
 		arrival.request.Delivered = true
 		round.stats.Delivered++
@@ -144,6 +147,10 @@ func (s *Simulator) finish(arrival *arrival, status int) {
 type fields struct {
 	pushKey, user, message, test string
 	other                        url.Values
+}
+
+func (f fields) encode() string {
+	return url.Values{"push_key": {f.pushKey}, "user": {f.user}, "message": {f.message}}.Encode()
 }
 
 // readFields decodes body and query as far as possible; the body's value comes

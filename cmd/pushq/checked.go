@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"pushq/tasks"
+)
+
+// checkedIntake takes nothing before Redis has been checked, and nothing that
+// Redis has no room for.
+type checkedIntake struct {
+	*tasks.Intake
+	service *service
+}
+
+func (i *checkedIntake) Accept(ctx context.Context, push tasks.Push, keyed bool) (bool, error) {
+	if !i.service.redisChecked.Load() {
+		return false, tasks.ErrNotStored
+	}
+	if err := i.service.admission.Admit(); err != nil {
+		return false, err
+	}
+	replayed, err := i.Intake.Accept(ctx, push, keyed)
+	i.service.admission.Observe(err)
+	return replayed, err
+}
+
+// checkedOperator does nothing before Redis has been checked. It goes on while
+// new pushes are refused: what it does makes room, or needs little.
+type checkedOperator struct {
+	*tasks.Operator
+	service *service
+}
+
+func (o *checkedOperator) Retry(ctx context.Context, id string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	return o.Operator.Retry(ctx, id)
+}
+
+func (o *checkedOperator) Cancel(ctx context.Context, id string) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	return o.Operator.Cancel(ctx, id)
+}
+
+func (o *checkedOperator) check() error {
+	if !o.service.redisChecked.Load() {
+		return fmt.Errorf("%w: it has not been checked, or has been found unfit", tasks.ErrUnreadable)
+	}
+	return nil
+}

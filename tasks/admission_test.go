@@ -1,0 +1,106 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/testenv"
+)
+
+// memoryGauge is a Redis' memory as a test sets it.
+type memoryGauge struct {
+	used float64
+	err  error
+}
+
+func (g *memoryGauge) read(context.Context) (float64, error) { return g.used, g.err }
+
+func newAdmission(t *testing.T, server *testenv.Redis) (*Admission, *memoryGauge) {
+	t.Helper()
+	gauge := &memoryGauge{}
+	return NewAdmission(server.Client(t), Swrve, gauge.read, slog.New(slog.NewTextHandler(io.Discard, nil))), gauge
+}
+
+func TestAdmissionByMemory(t *testing.T) {
+	t.Parallel()
+	admission, gauge := newAdmission(t, testenv.StartRedis(t))
+	require.NoError(t, admission.Admit(), "before the first check")
+	for _, step := range []struct {
+		used     float64
+		err      error
+		refusing string
+	}{
+		{0, nil, ""}, {0.799, nil, ""}, {0.80, nil, "memory"}, {0.99, nil, "memory"}, {0.76, nil, "memory"},
+		{0, errors.New("no answer"), "memory"}, {0.75, nil, ""}, {0.79, nil, ""}, {0.79, errors.New("no answer"), ""}, {1.2, nil, "memory"}, {0, nil, ""},
+	} {
+		gauge.used, gauge.err = step.used, step.err
+		require.ErrorIs(t, admission.Check(t.Context()), step.err)
+		require.Equal(t, step.refusing, admission.Stats().Refusing, step)
+		refused := admission.Stats().Refused["memory"]
+		err := admission.Admit()
+		if step.refusing == "" {
+			require.NoError(t, err)
+			require.NoError(t, admission.Refusing())
+			continue
+		}
+		require.ErrorIs(t, err, ErrStoreFull)
+		require.ErrorIs(t, err, ErrNotStored)
+		require.ErrorIs(t, admission.Refusing(), ErrStoreFull)
+		require.Equal(t, refused+1, admission.Stats().Refused["memory"])
+	}
+}
+
+func TestAdmissionToARedisThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	client := server.Client(t)
+	admission, gauge := newAdmission(t, server)
+	set := func(name, value string) { require.NoError(t, client.ConfigSet(t.Context(), name, value).Err()) }
+	for _, refusal := range []struct {
+		reason     string
+		begin, end func()
+		full       bool
+	}{
+		{"oom", func() { set("maxmemory", "1") }, func() { set("maxmemory", "0") }, true},
+		{"noreplicas", func() { set("min-replicas-to-write", "1") }, func() { set("min-replicas-to-write", "0") }, false},
+		{"readonly",
+			func() { require.NoError(t, client.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err()) },
+			func() { require.NoError(t, client.Do(t.Context(), "replicaof", "no", "one").Err()) }, false},
+	} {
+		refusal.begin()
+		require.NoError(t, admission.Check(t.Context()), refusal.reason)
+		require.Equal(t, refusal.reason, admission.Stats().Refusing)
+		err := admission.Admit()
+		require.ErrorIs(t, err, ErrNotStored)
+		require.Equal(t, refusal.full, errors.Is(err, ErrStoreFull))
+		require.EqualValues(t, 1, admission.Stats().Refused[refusal.reason])
+		refusal.end()
+		require.NoError(t, admission.Check(t.Context()), refusal.reason)
+		require.NoError(t, admission.Admit())
+	}
+	set("maxmemory", "1")
+	require.NoError(t, admission.Check(t.Context()))
+	set("maxmemory", "0")
+	gauge.used = 0.79
+	require.NoError(t, admission.Check(t.Context()))
+	require.Equal(t, "memory", admission.Stats().Refusing, "after oom as after memory")
+}
+
+func TestARefusalOfRedisHoldsUntilTheNextCheck(t *testing.T) {
+	t.Parallel()
+	admission, _ := newAdmission(t, testenv.StartRedis(t))
+	for _, harmless := range []error{nil, ErrContentDiffers, storeError(io.EOF), storeError(errors.New("dial tcp: refused"))} {
+		admission.Observe(harmless)
+		require.NoError(t, admission.Admit())
+	}
+	admission.Observe(storeError(errors.New("UNKNOWN: redis eval error: OOM command not allowed")))
+	require.ErrorIs(t, admission.Admit(), ErrStoreFull)
+	require.Equal(t, AdmissionStats{Refusing: "oom", Refused: map[string]uint64{"oom": 2}}, admission.Stats())
+	require.NoError(t, admission.Check(t.Context()))
+	require.NoError(t, admission.Admit())
+}
