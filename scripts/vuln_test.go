@@ -30,7 +30,7 @@ func database(t *testing.T, symbol string) string {
 		"index/vulns.json":   `[{"id":"GO-2026-9999","modified":"2026-11-19T10:00:00Z"}]`,
 		"ID/GO-2026-9999.json": `{"schema_version":"1.3.1","id":"GO-2026-9999","modified":"2026-11-19T10:00:00Z","summary":"Made up","details":"Made up.",
 			"affected":[{"package":{"name":"stdlib","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],
-			"ecosystem_specific":{"imports":[{"path":"strings","symbols":["` + symbol + `"]}]}}]}`,
+			"ecosystem_specific":{"imports":[{"path":"strings","symbols":["` + symbol + `"]}]}}],"database_specific":{"url":"https://example.org/GO-2026-9999"}}`,
 	} {
 		path := filepath.Join(directory, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
