@@ -81,7 +81,7 @@ func TestInterruptedLoadPrintsWhatItHasMeasured(t *testing.T) {
 	process.Interrupt()
 	require.Equal(t, 1, process.Wait(20*time.Second))
 	printed := strings.Join(process.Stdout(), "\n")
-	require.Regexp(t, `mean +\d+\.\d +-`, printed)
+	require.Regexp(t, `Mean +\| +\d+\.\d \| +- `, printed)
 	require.Regexp(t, `1 threads: \d+ of 1000000 accepted, 0 answered 503, 0 failed`, printed)
 	require.Contains(t, strings.Join(process.Stderr(), "\n"), "interrupted")
 }

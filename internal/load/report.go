@@ -65,10 +65,12 @@ func (r *run) report() Report {
 	return report
 }
 
-// WriteTable prints the table of the original load test, and what was counted.
+// WriteTable prints the table of the original load test, in Markdown as there,
+// and what was counted.
 func (r Report) WriteTable(out io.Writer) {
-	const columns = "%-20s%12s%12s\n"
-	fmt.Fprintf(out, columns, "milliseconds", "receiving", "provider")
+	const columns = "| %-18s | %9s | %9s |\n"
+	fmt.Fprintf(out, columns, "Milliseconds", "Receiving", "Provider")
+	fmt.Fprintln(out, "|--------------------|----------:|----------:|")
 	for _, row := range []struct {
 		name  string
 		value func(*Summary) float64
@@ -79,10 +81,10 @@ func (r Report) WriteTable(out io.Writer) {
 		{"98th percentile", func(s *Summary) float64 { return s.P98 }},
 		{"99th percentile", func(s *Summary) float64 { return s.P99 }},
 		{"99.9th percentile", func(s *Summary) float64 { return s.P999 }},
-		{"min", func(s *Summary) float64 { return s.Min }},
-		{"mean", func(s *Summary) float64 { return s.Mean }},
-		{"standard deviation", func(s *Summary) float64 { return s.Deviation }},
-		{"max", func(s *Summary) float64 { return s.Max }},
+		{"Min", func(s *Summary) float64 { return s.Min }},
+		{"Mean", func(s *Summary) float64 { return s.Mean }},
+		{"Standard deviation", func(s *Summary) float64 { return s.Deviation }},
+		{"Max", func(s *Summary) float64 { return s.Max }},
 	} {
 		fmt.Fprintf(out, columns, row.name, cell(r.Receiving, row.value), cell(r.Provider, row.value))
 	}

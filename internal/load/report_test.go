@@ -20,17 +20,18 @@ func TestTable(t *testing.T) {
 	}
 	var out strings.Builder
 	report.WriteTable(&out)
-	require.Equal(t, `milliseconds           receiving    provider
-50th percentile            500.0        20.0
-75th percentile            750.0        30.0
-95th percentile            950.0        30.0
-98th percentile            980.0        30.0
-99th percentile            990.0        30.0
-99.9th percentile          999.0        30.0
-min                          1.0        20.0
-mean                       500.5        25.0
-standard deviation         288.7         5.0
-max                       1000.0        30.0
+	require.Equal(t, `| Milliseconds       | Receiving |  Provider |
+|--------------------|----------:|----------:|
+| 50th percentile    |     500.0 |      20.0 |
+| 75th percentile    |     750.0 |      30.0 |
+| 95th percentile    |     950.0 |      30.0 |
+| 98th percentile    |     980.0 |      30.0 |
+| 99th percentile    |     990.0 |      30.0 |
+| 99.9th percentile  |     999.0 |      30.0 |
+| Min                |       1.0 |      20.0 |
+| Mean               |     500.5 |      25.0 |
+| Standard deviation |     288.7 |       5.0 |
+| Max                |    1000.0 |      30.0 |
 
 20 threads: 1000 of 1002 accepted, 1 answered 503, 1 failed; 2500 accepted a second
   the first that was not accepted: the server answered 503
@@ -40,6 +41,6 @@ max                       1000.0        30.0
 
 	out.Reset()
 	Report{Threads: 1, Pushes: 1, Accepted: 1, Receiving: summarize(millis(1))}.WriteTable(&out)
-	require.Contains(t, out.String(), "50th percentile              1.0           -\n")
+	require.Contains(t, out.String(), "| 50th percentile    |       1.0 |         - |\n")
 	require.NotContains(t, out.String(), "not ended")
 }
