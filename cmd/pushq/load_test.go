@@ -26,21 +26,21 @@ func TestLoadAgreesWithTheProvidersLedger(t *testing.T) {
 	t.Parallel()
 	// Of every burst above the limit some are answered 429 and come again.
 	w := newWorld(t, swrvesim.Config{Rate: 50, Latency: swrvesim.FixedLatency(20 * time.Millisecond)})
-	serve := w.startReady("serve", "SWRVE_DELAYMILLIS=10", "PUSH_RETRY_MAXATTEMPTS=20")
-	output, err := execute("load", "--server", serve.URL(), "--threads", "5", "--pushes", "300", "--message", "load", "--json")
+	serve := w.startReady("serve", "SWRVE_DELAYMILLIS=14", "PUSH_RETRY_MAXATTEMPTS=20")
+	output, err := execute("load", "--server", serve.URL(), "--threads", "5", "--pushes", "200", "--message", "load", "--json")
 	require.NoError(t, err)
 	report := loadReport(t, output)
-	require.Equal(t, 300, report.Accepted)
+	require.Equal(t, 200, report.Accepted)
 	require.Zero(t, report.Unavailable+report.Failed+report.NotEnded)
-	require.Equal(t, 300, report.Receiving.Count)
+	require.Equal(t, 200, report.Receiving.Count)
 	require.Positive(t, report.Receiving.Min)
-	require.Equal(t, map[tasks.State]int{tasks.Sent: 300}, report.States)
+	require.Equal(t, map[tasks.State]int{tasks.Sent: 200}, report.States)
 
 	stats := w.swrve.Stats()
 	require.NotZero(t, stats.RateLimited, "the limit is met")
 	require.Equal(t, stats.RateLimited, report.RateLimited)
 	require.Equal(t, stats.Requests, report.Provider.Count)
-	require.Equal(t, 300+stats.RateLimited, report.Provider.Count)
+	require.Equal(t, 200+stats.RateLimited, report.Provider.Count)
 	require.GreaterOrEqual(t, report.Provider.Max, 20.0)
 	ledger := w.swrve.Ledger()
 	span := ledger[len(ledger)-1].ArrivedAt.Sub(ledger[0].ArrivedAt)
@@ -52,7 +52,7 @@ func TestLoadAgreesWithTheProvidersLedger(t *testing.T) {
 		require.Equal(t, "load", request.Message)
 		users[request.User] = true
 	}
-	require.Len(t, users, 300, "every push has a user of its own")
+	require.Len(t, users, 200, "every push has a user of its own")
 }
 
 func TestLoadTellsWhatHasNotEnded(t *testing.T) {
