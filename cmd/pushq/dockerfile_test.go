@@ -103,6 +103,26 @@ func TestImage(t *testing.T) {
 	requireCommandLine(t, image.healthCheck[1:])
 }
 
+// .dockerignore lets through what it names with "!"; everything else stays away.
+func TestImageIsGivenWhatTheBuildNeeds(t *testing.T) {
+	t.Parallel()
+	ignore, err := os.ReadFile("../../.dockerignore")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^\*$`, string(ignore))
+	list := exec.Command("go", "list", "-deps", "-f",
+		`{{if .Module}}{{if .Module.Main}}{{$package := .}}{{range .GoFiles}}{{$package.ImportPath}}/{{.}} {{end}}{{range .EmbedFiles}}{{$package.ImportPath}}/{{.}} {{end}}{{end}}{{end}}`, ".")
+	output, err := list.Output()
+	require.NoError(t, err)
+	files := strings.Fields(string(output))
+	require.Contains(t, files, "pushq/cmd/pushq/main.go")
+	for _, file := range append(files, "pushq/go.mod", "pushq/go.sum") {
+		path := strings.TrimPrefix(file, "pushq/")
+		top, _, _ := strings.Cut(path, "/")
+		require.Regexp(t, `(?m)^!`+regexp.QuoteMeta(top)+`$`, string(ignore), "%s does not reach the build", path)
+		require.NotContains(t, path, "testdata")
+	}
+}
+
 // requireCommandLine requires arguments that pushq understands.
 func requireCommandLine(t *testing.T, arguments []string) {
 	t.Helper()
