@@ -2,7 +2,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TOOLS = redis-server promtool chromium
 
-.PHONY: help test lint docs build
+.PHONY: help test lint vuln docs build
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,6 +15,9 @@ lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+
+vuln: ## known vulnerabilities in what is called; fails if there are some, or if it cannot be checked
+	@./scripts/vuln
 
 docs: ## write docs/configuration.md from the configuration's own description
 	go run ./cmd/pushq config doc > docs/configuration.md

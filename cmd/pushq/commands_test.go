@@ -32,7 +32,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
 		"", "dev", "serve", "api", "worker", "sim", "sim swrve", "push", "push send", "push get", "push list", "push retry", "push cancel",
-		"window", "config", "config check", "config show", "config doc", "version",
+		"window", "health", "load", "config", "config check", "config show", "config doc", "version",
 	} {
 		output, err := execute(append(strings.Fields(command), "--help")...)
 		require.NoError(t, err, command)
@@ -84,6 +84,13 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{[]string{"push", "get", "X", "--server", "nowhere"}, "--server"},
 		{[]string{"push", "list", "--status", "SENT", "--limit", "0"}, "--limit"},
 		{[]string{"push", "send", "--platform", "IOS"}, "required flag"},
+		{[]string{"load", "--server", "http://192.0.2.1"}, "--yes"},
+		{[]string{"load", "--server", "nowhere"}, "--server"},
+		{[]string{"load", "--threads", "0"}, "--threads"},
+		{[]string{"load", "--pushes", "0"}, "--pushes"},
+		{[]string{"load", "--wait", "-1s"}, "--wait"},
+		{[]string{"health", "--server", "nowhere"}, "--server"},
+		{[]string{"health", "--ready", "--live"}, "ready"},
 		{[]string{"no-such-command"}, "no-such-command"},
 	} {
 		output, err := execute(mistake.arguments...)

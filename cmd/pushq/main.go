@@ -41,6 +41,8 @@ func newRootCommand() *cobra.Command {
 		newWorkerCommand(),
 		newSimCommand(),
 		newPushCommand(),
+		newHealthCommand(),
+		newLoadCommand(),
 		newWindowCommand(),
 		newConfigCommand(),
 		newVersionCommand(),

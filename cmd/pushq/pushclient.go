@@ -26,9 +26,8 @@ const (
 
 // call makes a request and returns the answer if it is a success.
 func (p *pushClient) call(ctx context.Context, method, path string, header http.Header, body []byte) (http.Header, []byte, error) {
-	base, err := url.Parse(p.server)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, nil, fmt.Errorf("--server %q: write an address such as %s", p.server, defaultServer)
+	if _, err := parseServer(p.server); err != nil {
+		return nil, nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(p.server, "/")+path, bytes.NewReader(body))
 	if err != nil {
@@ -57,6 +56,14 @@ func (p *pushClient) call(ctx context.Context, method, path string, header http.
 		return nil, nil, answerError(response.StatusCode, answer)
 	}
 	return response.Header, answer, nil
+}
+
+func parseServer(server string) (*url.URL, error) {
+	address, err := url.Parse(server)
+	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
+		return nil, fmt.Errorf("--server %q: write an address such as %s", server, defaultServer)
+	}
+	return address, nil
 }
 
 // answerError says what a problem document says.

@@ -66,7 +66,7 @@ func (s *Simulator) arrive() *arrival {
 	round := s.round
 	round.stats.Requests++
 	round.stats.PeakInFlight = max(round.stats.PeakInFlight, s.inFlight)
-	inSecond := round.second.add(elapsed)
+	inSecond := round.second.Add(elapsed)
 	request := &Request{
 		Sequence:        round.stats.Requests,
 		ArrivedAt:       now.UTC().Truncate(time.Microsecond),

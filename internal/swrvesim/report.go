@@ -42,3 +42,8 @@ func (s *Simulator) serveReset(w http.ResponseWriter, _ *http.Request) {
 	s.Reset()
 	w.WriteHeader(http.StatusNoContent)
 }
+
+// serveHealth answers as pushq does, for health checks.
+func (s *Simulator) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprintln(w, "ready")
+}

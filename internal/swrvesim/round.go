@@ -3,6 +3,8 @@ package swrvesim
 import (
 	"maps"
 	"time"
+
+	"pushq/internal/slidingsecond"
 )
 
 // Stats are the totals of a round: since the start or the latest reset.
@@ -34,7 +36,7 @@ type Stats struct {
 // round is everything that a reset forgets. The simulator's mutex guards it.
 type round struct {
 	ledger ledger
-	second slidingSecond
+	second slidingsecond.Count
 	stats  Stats
 	// played counts, by user, how often a limited scripted outcome was used.
 	played map[string]int
@@ -51,7 +53,7 @@ func newRound(ledgerSize, inFlight int) *round {
 func (r *round) totals(inFlight int) Stats {
 	totals := r.stats
 	totals.Answers = maps.Clone(r.stats.Answers)
-	totals.LargestSecond = r.second.largest
+	totals.LargestSecond = r.second.Largest()
 	totals.InFlight = inFlight
 	totals.LedgerDropped = r.ledger.dropped
 	return totals

@@ -6,6 +6,7 @@
 //	GET    /ledger  every request in order of arrival
 //	GET    /stats   the totals
 //	DELETE /ledger  forget everything and begin a new round
+//	GET    /health/live, /health/ready  200
 //
 // Every answer of POST /push is the two-field object {"code":…,"message":…},
 // unless the user asks for something else by its prefix; see outcomeFor. The
@@ -102,6 +103,8 @@ func (s *Simulator) Handler() http.Handler {
 	mux.HandleFunc("GET /ledger", s.serveLedger)
 	mux.HandleFunc("DELETE /ledger", s.serveReset)
 	mux.HandleFunc("GET /stats", s.serveStats)
+	mux.HandleFunc("GET /health/live", s.serveHealth)
+	mux.HandleFunc("GET /health/ready", s.serveHealth)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeAnswer(w, http.StatusNotFound, answer{http.StatusNotFound, "Not Found"})
 	})

@@ -1,4 +1,4 @@
-package swrvesim
+package slidingsecond
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestSlidingSecondAgainstBruteForce(t *testing.T) {
+func TestCountAgainstBruteForce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		gap := rapid.OneOf(
@@ -16,7 +16,7 @@ func TestSlidingSecondAgainstBruteForce(t *testing.T) {
 			rapid.Int64Range(0, int64(2*time.Second)),
 			rapid.SampledFrom([]int64{0, 1, int64(time.Second) - 1, int64(time.Second), int64(time.Second) + 1, int64(500 * time.Millisecond)}),
 		)
-		var second slidingSecond
+		var second Count
 		var arrivals []time.Duration
 		var now time.Duration
 		for _, step := range rapid.SliceOfN(gap, 0, 150).Draw(t, "gaps") {
@@ -37,8 +37,8 @@ func TestSlidingSecondAgainstBruteForce(t *testing.T) {
 				}
 				largest = max(largest, count)
 			}
-			require.Equal(t, inSecond, second.add(now))
-			require.Equal(t, largest, second.largest)
+			require.Equal(t, inSecond, second.Add(now))
+			require.Equal(t, largest, second.Largest())
 		}
 	})
 }
