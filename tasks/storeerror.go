@@ -26,7 +26,7 @@ var (
 var refusals = []string{
 	"OOM ", "READONLY ", "MISCONF ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "NOREPLICAS ",
 	"NOAUTH ", "NOPERM ", "WRONGPASS ", "BUSY ",
-	"dial tcp", "dial unix",
+	"dial tcp", "dial unix", "all sentinels specified in configuration are unreachable", "tls: failed to verify certificate",
 	redis.ErrClosed.Error(), redis.ErrPoolTimeout.Error(),
 }
 

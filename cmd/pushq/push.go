@@ -17,6 +17,9 @@ func newPushCommand() *cobra.Command {
 	}
 	command.PersistentFlags().String("server", server, "address of the API (PUSHQ_SERVER)")
 	command.PersistentFlags().String("key", "", "API key (PUSHQ_KEY)")
+	command.PersistentFlags().String("ca", os.Getenv("PUSHQ_CA"), "file with the authority of the server's certificate, if this host does not know it (PUSHQ_CA)")
+	command.PersistentFlags().String("client-cert", os.Getenv("PUSHQ_CLIENT_CERT"), "file with a certificate to show to a server that asks for one (PUSHQ_CLIENT_CERT)")
+	command.PersistentFlags().String("client-key", os.Getenv("PUSHQ_CLIENT_KEY"), "file with the private key of --client-cert (PUSHQ_CLIENT_KEY)")
 	return command
 }
 
@@ -26,5 +29,9 @@ func newPushClient(command *cobra.Command) *pushClient {
 	if key == "" {
 		key = os.Getenv("PUSHQ_KEY")
 	}
-	return &pushClient{server: server, key: key}
+	client := &pushClient{server: server, key: key}
+	client.tls.CA, _ = command.Flags().GetString("ca")
+	client.tls.Cert, _ = command.Flags().GetString("client-cert")
+	client.tls.Key, _ = command.Flags().GetString("client-key")
+	return client
 }

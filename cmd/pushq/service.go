@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"pushq/api"
 	"pushq/config"
+	"pushq/internal/certificates"
 	"pushq/internal/redisconn"
 	"pushq/scheduler"
 	"pushq/tasks"
@@ -28,7 +30,7 @@ type roles struct {
 type service struct {
 	settings    config.Config
 	roles       roles
-	redisURL    string
+	redis       redisconn.Server
 	checkServer bool // refuse a Redis that may lose pushes
 	hostClock   func() time.Time
 	log         *slog.Logger
@@ -61,16 +63,17 @@ func (s *service) run(ctx context.Context) error {
 	if s.roles.worker {
 		concurrency = len(tasks.Swrve.Queues()) * s.settings.Swrve.EffectiveConcurrency()
 	}
-	if s.clients, err = redisconn.Open(s.redisURL, concurrency); err != nil {
+	if s.clients, err = s.redis.Open(concurrency); err != nil {
 		return err
 	}
 	defer s.close()
 	retention := tasks.Retention(s.settings.Push.Retention)
 	s.clock = redisconn.NewClock(s.clients.Read, s.hostClock)
+	s.clock.Key = tasks.Swrve.PaceKey()
 	s.records = tasks.NewRecords(s.clients.Control, tasks.Swrve, retention)
 	s.reader = tasks.NewReader(s.clients.Read, tasks.Swrve, tasks.NewRecords(s.clients.Read, tasks.Swrve, retention))
 
-	listener, err := listen(s.settings.HTTP.Listen)
+	listener, err := s.listen()
 	if err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func (s *service) run(ctx context.Context) error {
 	defer intake.Close()
 	var dashboard dashboard
 	if s.roles.api {
-		if dashboard, err = openDashboard(s.redisURL, s.settings.Dashboard.ReadOnly); err != nil {
+		if dashboard, err = openDashboard(s.redis, s.settings.Dashboard.ReadOnly); err != nil {
 			return err
 		}
 		defer func() {
@@ -129,10 +132,22 @@ func (s *service) close() {
 	}
 }
 
-func listen(address string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", address)
+// listen speaks HTTPS if there is a certificate.
+func (s *service) listen() (net.Listener, error) {
+	settings := s.settings.HTTP
+	var encrypted *tls.Config
+	if settings.TLS.Cert != "" {
+		var err error
+		if encrypted, err = certificates.Files(settings.TLS).Server(s.log); err != nil {
+			return nil, fmt.Errorf("http.tls: %w", err)
+		}
+	}
+	listener, err := net.Listen("tcp", settings.Listen)
 	if err != nil {
-		return nil, explainListen(address, err)
+		return nil, explainListen(settings.Listen, err)
+	}
+	if encrypted != nil {
+		listener = tls.NewListener(listener, encrypted)
 	}
 	return listener, nil
 }
