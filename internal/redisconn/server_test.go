@@ -90,20 +90,12 @@ func TestSentinelMistakesAreExplained(t *testing.T) {
 	for url, says := range map[string]string{
 		strings.Replace(world.URL(), "=pushes", "=others", 1):      "the sentinels know no master of the name that redis.url gives",
 		"redis-sentinel://" + plain.Addr() + "/0?master=pushes":    "it is not a sentinel",
-		strings.Replace(world.URL(), "://", "://:wrong@", 1):       "WRONGPASS|without any password configured",
 		"redis-cluster://" + plain.Addr():                          "it is not a cluster",
 		"redis-sentinel://" + testenv.FreeAddress(t) + "?master=m": "connection refused",
 	} {
 		_, err := CheckServer(t.Context(), open(t, url).Read)
 		require.Error(t, err, url)
-		require.Condition(t, func() bool {
-			for part := range strings.SplitSeq(says, "|") {
-				if strings.Contains(err.Error(), part) {
-					return true
-				}
-			}
-			return false
-		}, err.Error())
+		require.ErrorContains(t, err, says, url)
 	}
 	_, err := CheckServer(t.Context(), open(t, "redis://"+world.Replica().Addr()).Read)
 	require.ErrorContains(t, err, "this server is a replica")
@@ -167,7 +159,7 @@ func TestTLSInACluster(t *testing.T) {
 	_, port, err := net.SplitHostPort(testenv.FreeAddress(t))
 	require.NoError(t, err)
 	node := testenv.StartRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", authority.File(),
-		"--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", portOf(t, testenv.FreeAddress(t)))
+		"--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1", "--cluster-port", portOf(t, testenv.FreeAddress(t)))
 	client := node.Client(t)
 	require.NoError(t, client.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err())
 	require.Eventually(t, func() bool {

@@ -41,14 +41,14 @@ func TestTLS(t *testing.T) {
 		tls  certificates.Files
 		says []string // parts of the refusal; none: all is well
 	}{
-		"well":                   {"rediss://localhost:" + port, files, nil},
-		"by address":             {"rediss://127.0.0.1:" + port, files, nil},
-		"unknown authority":      {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.CA = "" }), []string{"name a file with that authority by redis.tls.ca", "signed by unknown authority"}},
-		"wrong authority":        {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.CA = stranger.File() }), []string{"name a file with that authority by redis.tls.ca"}},
-		"expired":                {"rediss://localhost:" + expiredPort, files, []string{"has expired or is not valid yet", "renew it"}},
-		"no client certificate":  {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.Cert, f.Key = "", "" }), []string{"set redis.tls.cert and redis.tls.key"}},
-		"client of a stranger":   {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.Cert, f.Key = stranger.Issue(soon, "client") }), []string{"does not know the authority that has signed redis.tls.cert"}},
-		"expired client":         {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.Cert, f.Key = authority.Issue(past, "client") }), []string{"redis.tls.cert has expired"}},
+		"well":                  {"rediss://localhost:" + port, files, nil},
+		"by address":            {"rediss://127.0.0.1:" + port, files, nil},
+		"unknown authority":     {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.CA = "" }), []string{"name a file with that authority by redis.tls.ca", "signed by unknown authority"}},
+		"wrong authority":       {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.CA = stranger.File() }), []string{"name a file with that authority by redis.tls.ca"}},
+		"expired":               {"rediss://localhost:" + expiredPort, files, []string{"has expired or is not valid yet", "renew it"}},
+		"no client certificate": {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.Cert, f.Key = "", "" }), []string{"set redis.tls.cert and redis.tls.key"}},
+		"client of a stranger":  {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.Cert, f.Key = stranger.Issue(soon, "client") }), []string{"does not know the authority that has signed redis.tls.cert"}},
+		"expired client":        {"rediss://localhost:" + port, with(func(f *certificates.Files) { f.Cert, f.Key = authority.Issue(past, "client") }), []string{"redis.tls.cert has expired"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -29,7 +29,7 @@ type Redis struct {
 	// configuration is a file that the arguments override, "" for none.
 	configuration string
 	directory     string
-	child     *child
+	child         *child
 }
 
 // StartRedis starts an empty redis-server on a free loopback port and returns
