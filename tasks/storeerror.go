@@ -25,6 +25,7 @@ var (
 // so errors.As finds nothing in them.
 var refusals = []string{
 	"OOM ", "READONLY ", "MISCONF ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN ", "NOREPLICAS ",
+	"MOVED ", "ASK ", "TRYAGAIN ",
 	"NOAUTH ", "NOPERM ", "WRONGPASS ", "BUSY ",
 	"dial tcp", "dial unix", "all sentinels specified in configuration are unreachable", "tls: failed to verify certificate",
 	redis.ErrClosed.Error(), redis.ErrPoolTimeout.Error(),

@@ -28,6 +28,16 @@ func documentedRights(t *testing.T) []string {
 	return strings.Fields(strings.Replace(string(line[1]), ">PASSWORD", ">p", 1))
 }
 
+// documentedClusterRights are those that a cluster needs besides.
+func documentedClusterRights(t *testing.T) []string {
+	t.Helper()
+	document, err := os.ReadFile("../../docs/redis.md")
+	require.NoError(t, err)
+	line := regexp.MustCompile("```acl-cluster\n(.*)\n```").FindSubmatch(document)
+	require.NotNil(t, line, "the ACL line for clusters")
+	return strings.Fields(string(line[1]))
+}
+
 // newRestrictedWorld is a world whose Redis gives pushq those rights only.
 func newRestrictedWorld(t *testing.T, rights []string) *world {
 	t.Helper()
@@ -130,6 +140,38 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 		if command, found := strings.CutPrefix(right, "+"); found && !strings.Contains(used, "cmdstat_"+command+":") {
 			t.Logf("not needed by this test: %s", command)
 		}
+	}
+}
+
+func TestTheDocumentedRightsAreEnoughInACluster(t *testing.T) {
+	t.Parallel()
+	for name, rights := range map[string][]string{
+		"all": append(documentedRights(t), documentedClusterRights(t)...), "one server's only": documentedRights(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := testenv.StartCluster(t, append([]string{"--user"}, rights...)...)
+			refused := func() (all []string) {
+				for _, node := range cluster.Nodes() {
+					all = append(all, denied(t, node.Client(t))...)
+				}
+				return all
+			}
+			w := newWorldAt(t, swrvesim.Config{}, strings.Replace(cluster.URL(), "://", "://pushq:p@", 1))
+			serve := w.start("serve")
+			if name != "all" {
+				testenv.Eventually(t, 20*time.Second, "Redis to refuse something", func() bool { return len(refused()) > 0 })
+				return
+			}
+			waitReady(t, serve)
+			waitFor(t, serve, accept(t, serve, "user"), tasks.Sent, 20*time.Second)
+			waitFor(t, serve, accept(t, serve, "403x1-user"), tasks.Failed, 20*time.Second)
+			for _, path := range []string{"queues", "servers", "redis_info", "queues/swrve/completed_tasks"} {
+				response, body := visitDashboard(t, serve, http.MethodGet, "/api/"+path, "")
+				require.Equal(t, http.StatusOK, response.StatusCode, body)
+			}
+			require.Empty(t, refused())
+		})
 	}
 }
 

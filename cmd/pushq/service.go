@@ -191,7 +191,8 @@ func (s *service) newServer(intake *tasks.Intake, dashboard http.Handler, zone *
 func (s *service) checks() []api.Check {
 	checks := []api.Check{
 		{Name: "redis", Run: func(ctx context.Context) error {
-			if err := s.clients.Read.Ping(ctx).Err(); err != nil {
+			// Not PING, which any master of a cluster answers.
+			if err := s.clients.Read.Exists(ctx, tasks.Swrve.PaceKey()).Err(); err != nil {
 				return errors.New("redis does not answer")
 			}
 			if !s.redisChecked.Load() {

@@ -17,9 +17,9 @@ import (
 	"pushq/internal/testenv"
 )
 
-// shake connects a client to a server and returns what each of them says, and
-// what the client has seen of the server.
-func shake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error, seen tls.ConnectionState) {
+// shake connects a client to a server and returns what the client has seen of
+// the server, and what each of them says.
+func shake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func shake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error
 	}
 	_ = near.Close()
 	both.Wait()
-	return serverErr, clientErr, seen
+	return seen, serverErr, clientErr
 }
 
 func TestBothSidesCheckEachOther(t *testing.T) {
@@ -80,7 +80,7 @@ func TestBothSidesCheckEachOther(t *testing.T) {
 		require.NoError(t, err, name)
 		client, err := test.client.Client(log)
 		require.NoError(t, err, name)
-		serverErr, clientErr, _ := shake(t, server, client)
+		_, serverErr, clientErr := shake(t, server, client)
 		if test.clientSays == "" {
 			require.NoError(t, serverErr, name)
 			require.NoError(t, clientErr, name)
@@ -102,7 +102,7 @@ func TestOldTLSIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	old := client.Clone()
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
-	serverErr, _, _ := shake(t, server, old)
+	_, serverErr, _ := shake(t, server, old)
 	require.ErrorContains(t, serverErr, "version")
 	require.EqualValues(t, tls.VersionTLS12, client.MinVersion)
 }
@@ -121,7 +121,7 @@ func TestARenewedCertificateIsReadAgain(t *testing.T) {
 	client, err := f.Client(logger)
 	require.NoError(t, err)
 	serial := func() string {
-		serverErr, clientErr, seen := shake(t, server, client)
+		seen, serverErr, clientErr := shake(t, server, client)
 		require.NoError(t, errors.Join(serverErr, clientErr))
 		return seen.PeerCertificates[0].SerialNumber.String()
 	}

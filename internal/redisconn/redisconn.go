@@ -41,9 +41,9 @@ func (s Server) Open(concurrency int) (*Clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A repeat could only blur what became of a push. A cluster may answer that
-	// it is to be asked elsewhere; asynq's enqueue, repeated, finds its own task.
-	base := target.open(use{timeout: intakeTimeout, repeats: -1, redirects: 2})
+	// A repeat could only blur what became of a push: an answer that was lost
+	// would be forgotten over a second one that says "not here".
+	base := target.open(use{timeout: intakeTimeout, repeats: -1, redirects: -1})
 	pipeline, err := base.AutoPipeline()
 	if err != nil {
 		_ = base.Close()

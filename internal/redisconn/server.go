@@ -26,12 +26,16 @@ type Server struct {
 	Log *slog.Logger
 }
 
+// clusterLook is how long a client goes on asking a dead master: go-redis looks
+// for another one when it is answered "not here", and at this interval.
+const clusterLook = time.Second
+
 // A use says what the connections of one user must be like.
 type use struct {
 	pool        int // connections to each server
 	timeout     time.Duration
 	repeats     int // of a command whose connection has failed; -1 is none
-	redirects   int // repeats in a cluster, where it also answers "not here"; -1 is none
+	redirects   int // the same in a cluster, which may also answer "not here"; -1 is none
 	obeyContext bool
 }
 
@@ -87,8 +91,10 @@ func (t target) open(u use) pipelining {
 	case redisurl.Sentinel:
 		return redis.NewFailoverClient(options.Failover())
 	case redisurl.Cluster:
-		options.MaxRetries = -1 // of each node: the cluster's client repeats
-		return redis.NewClusterClient(options.Cluster())
+		cluster := options.Cluster()
+		cluster.MaxRetries = -1 // of each node: the cluster's client repeats
+		cluster.ClusterStateReloadInterval = clusterLook
+		return redis.NewClusterClient(cluster)
 	case redisurl.Socket:
 		local := options.Simple()
 		local.Network, local.Addr = "unix", t.address.Socket

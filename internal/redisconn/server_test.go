@@ -133,6 +133,66 @@ func TestOpenReachesEveryNodeOfACluster(t *testing.T) {
 	require.ErrorContains(t, err, world.Nodes()[2].Addr())
 }
 
+// A slot that has moved is found, by those who never repeat a command after an
+// error.
+func TestOpenFollowsASlot(t *testing.T) {
+	t.Parallel()
+	const key = "pushq:{swrve}:moved"
+	world := testenv.StartCluster(t)
+	clients := open(t, world.URL())
+	dashboard, err := Server{URL: world.URL()}.OpenDashboard()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = dashboard.Close() })
+	all := clients.each()
+	all["dashboard"] = dashboard
+	for number := range world.Nodes() {
+		for name, client := range all {
+			require.NoError(t, client.Exists(t.Context(), key).Err(), name)
+		}
+
+		target := world.Nodes()[number].Client(t)
+		id, err := target.Do(t.Context(), "CLUSTER", "MYID").Text()
+		require.NoError(t, err)
+		slot := target.ClusterKeySlot(t.Context(), key).Val()
+		require.NoError(t, target.Do(t.Context(), "CLUSTER", "SETSLOT", slot, "NODE", id).Err())
+		require.NoError(t, target.Do(t.Context(), "CLUSTER", "BUMPEPOCH").Err())
+		for _, node := range world.Nodes() {
+			require.NoError(t, node.Client(t).Do(t.Context(), "CLUSTER", "SETSLOT", slot, "NODE", id).Err())
+		}
+		for name, client := range all {
+			if name == "intake" || name == "dashboard" {
+				testenv.EventuallyNoError(t, 5*time.Second, func() error { return client.Exists(t.Context(), key).Err() })
+			} else {
+				require.NoError(t, client.Exists(t.Context(), key).Err(), name)
+			}
+		}
+	}
+}
+
+func TestOpenFollowsAMasterOfACluster(t *testing.T) {
+	t.Parallel()
+	const key = "pushq:{swrve}:pace"
+	world := testenv.StartCluster(t)
+	clients := open(t, world.URL())
+	owner, err := world.Client(t).MasterForKey(t.Context(), key)
+	require.NoError(t, err)
+	var master *testenv.Redis
+	for _, node := range world.Nodes() {
+		if node.Addr() == owner.Options().Addr {
+			master = node
+		}
+	}
+	replica := world.StartReplica(t, master)
+	for name, client := range clients.each() {
+		require.NoError(t, client.Set(t.Context(), key, 1, 0).Err(), name)
+	}
+	master.Stop()
+	for name, client := range clients.each() {
+		testenv.EventuallyNoError(t, 20*time.Second, func() error { return client.Set(t.Context(), key, name, 0).Err() })
+	}
+	require.Contains(t, replica.Client(t).Info(t.Context(), "replication").Val(), "role:master")
+}
+
 // The clock is that of the key's master: it alone is asked.
 func TestClockOfAClusterAsksOneMaster(t *testing.T) {
 	t.Parallel()

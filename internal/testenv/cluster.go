@@ -22,18 +22,13 @@ func StartCluster(t testing.TB, arguments ...string) *Cluster {
 	const slots = 16384
 	c := &Cluster{t: t}
 	for place := range c.nodes {
-		// Not the usual port + 10000, which may be anybody's.
-		bus, release, err := reservePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(release)
-		c.nodes[place] = StartRedis(t, append(arguments, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(bus), "--cluster-node-timeout", "2000")...)
+		var bus int
+		c.nodes[place], bus = startNode(t, arguments)
 		client := c.nodes[place].Client(t)
 		first, last := place*slots/len(c.nodes), (place+1)*slots/len(c.nodes)-1
 		c.check(client.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", first, last).Err())
 		c.check(client.Do(t.Context(), "CLUSTER", "SET-CONFIG-EPOCH", place+1).Err())
-		c.check(c.nodes[0].Client(t).Do(t.Context(), "CLUSTER", "MEET", "127.0.0.1", c.nodes[place].port, bus).Err())
+		c.meet(c.nodes[place], bus)
 	}
 	for _, node := range c.nodes {
 		client := node.Client(t)
@@ -49,6 +44,45 @@ func StartCluster(t testing.TB, arguments ...string) *Cluster {
 		})
 	}
 	return c
+}
+
+// startNode starts a node on its own. Its second port is not the usual port +
+// 10000, which may be anybody's.
+func startNode(t testing.TB, arguments []string) (node *Redis, bus int) {
+	t.Helper()
+	bus, release, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return StartRedis(t, append(arguments, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(bus), "--cluster-node-timeout", "2000")...), bus
+}
+
+func (c *Cluster) meet(node *Redis, bus int) {
+	c.t.Helper()
+	c.check(c.nodes[0].Client(c.t).Do(c.t.Context(), "CLUSTER", "MEET", "127.0.0.1", node.port, bus).Err())
+}
+
+// StartReplica adds a node that takes the master's place when that dies, and
+// returns when it is in sync.
+func (c *Cluster) StartReplica(t testing.TB, master *Redis) *Redis {
+	t.Helper()
+	id, err := master.Client(t).Do(t.Context(), "CLUSTER", "MYID").Text()
+	c.check(err)
+	replica, bus := startNode(t, nil)
+	c.meet(replica, bus)
+	client := replica.Client(t)
+	EventuallyNoError(t, 20*time.Second, func() error { return client.Do(t.Context(), "CLUSTER", "REPLICATE", id).Err() })
+	Eventually(t, 20*time.Second, "the replica to be in sync", func() bool {
+		return strings.Contains(client.Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	for _, node := range c.nodes {
+		client := node.Client(t)
+		Eventually(t, 20*time.Second, "the masters to know the replica", func() bool {
+			return strings.Contains(client.ClusterNodes(t.Context()).Val(), "slave "+id)
+		})
+	}
+	return replica
 }
 
 // URL names all nodes, as redis-cluster://…
