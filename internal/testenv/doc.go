@@ -1,5 +1,5 @@
 // Package testenv is the world that tests run in: real Redis servers on free
-// ports, a proxy that loses replies between a client and its Redis, and the
+// ports, alone, with sentinels or as a cluster, certificates, a proxy that loses replies between a client and its Redis, and the
 // real pushq binary as a process of its own. Whatever it starts ends with the
 // test that asked for it, and also when the test process is killed.
 //
