@@ -28,7 +28,17 @@ type Config struct {
 
 // Redis says where pushes are kept.
 type Redis struct {
-	URL RedisURL `key:"url" default:"" allowed:"redis://, rediss:// or redis-socket://" doc:"Where pushes are kept: redis://[user:password@]host[:port][/database], the same with rediss:// for TLS, or redis-socket://[user:password@]/path[?db=database]. Required, except by pushq dev. Its password is a secret."`
+	URL              RedisURL `key:"url" default:"" allowed:"redis://, rediss://, redis-socket://, redis-sentinel:// or redis-cluster://" doc:"Where pushes are kept: redis://[user:password@]host[:port][/database], the same with rediss:// for TLS, redis-socket://[user:password@]/path[?db=database], redis-sentinel://[user:password@]host[:port],host[:port][/database]?master=name with the hosts of the sentinels, or redis-cluster://[user:password@]host[:port],host[:port]; the last two with tls=true after the question mark for TLS. Required, except by pushq dev. Its password is a secret."`
+	SentinelUser     string   `key:"sentinelUser" default:"" doc:"User at the sentinels, if they know users."`
+	SentinelPassword Secret   `key:"sentinelPassword" default:"" doc:"Password at the sentinels, a secret. The one in redis.url is for the servers only."`
+	TLS              RedisTLS `key:"tls"`
+}
+
+// RedisTLS names the files for connections to Redis and its sentinels.
+type RedisTLS struct {
+	CA   string `key:"ca" default:"" allowed:"file in PEM form" doc:"Authorities that may have signed the certificates of Redis and of its sentinels, instead of those that this host trusts. Read at start."`
+	Cert string `key:"cert" default:"" allowed:"file in PEM form" doc:"Certificate that pushq shows to Redis, with those that lead to its authority; for a Redis with tls-auth-clients. Read again when the file changes."`
+	Key  string `key:"key" default:"" allowed:"file in PEM form" doc:"Private key of redis.tls.cert."`
 }
 
 // HTTP is the side that accepts pushes.
@@ -36,7 +46,15 @@ type HTTP struct {
 	Listen         string            `key:"listen" default:"127.0.0.1:8080" allowed:"host:port" doc:"Address of the API. A worker on its own serves /health and /metrics there. Port 0 takes any free port."`
 	APIKeys        map[string]Secret `key:"apiKeys" default:"{}" allowed:"names of 1 to 64 characters of A-Z a-z 0-9 . _ -; keys of at least 16 visible ASCII characters" doc:"Callers: name to key, a secret, which they send as Authorization: Bearer. Without keys pushq listens on loopback only."`
 	AllowAnonymous bool              `key:"allowAnonymous" default:"false" doc:"Allows listening on other addresses than loopback without API keys: everybody who reaches the address can then send pushes."`
+	TLS            HTTPTLS           `key:"tls"`
 	MaxBodyBytes   int64             `key:"maxBodyBytes" default:"16384" unit:"bytes" min:"128" max:"1048576" doc:"Largest body of one push; anything larger is answered with 413."`
+}
+
+// HTTPTLS names the files for HTTPS.
+type HTTPTLS struct {
+	CA   string `key:"ca" default:"" allowed:"file in PEM form" doc:"Authorities one of which must have signed a caller's certificate. With it nobody gets in without one, neither to the dashboard nor to /health and /metrics. Read at start."`
+	Cert string `key:"cert" default:"" allowed:"file in PEM form" doc:"Certificate of the API, with those that lead to its authority. With it pushq speaks HTTPS only, TLS 1.2 or later. Read again when the file changes."`
+	Key  string `key:"key" default:"" allowed:"file in PEM form" doc:"Private key of http.tls.cert."`
 }
 
 // Dashboard is asynq's dashboard, asynqmon, in processes that accept pushes.

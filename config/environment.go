@@ -14,7 +14,7 @@ const fileSuffix = "_FILE"
 
 // commandVariables start with the prefix as well, and belong to the commands
 // that talk to a running server.
-var commandVariables = []string{"PUSHQ_SERVER", "PUSHQ_KEY"}
+var commandVariables = []string{"PUSHQ_SERVER", "PUSHQ_KEY", "PUSHQ_CA", "PUSHQ_CLIENT_CERT", "PUSHQ_CLIENT_KEY"}
 
 // applyEnvironment reads the variable of each setting. Others with the prefix
 // are warnings only: Kubernetes sets PUSHQ_PORT for a service named pushq.

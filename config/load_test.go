@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushq/config"
+	"pushq/internal/testenv"
 )
 
 // files stands in for a disk.
@@ -78,10 +80,17 @@ func TestLoadDefaults(t *testing.T) {
 
 func TestLoadReadsEverySettingFromTheFile(t *testing.T) {
 	t.Parallel()
+	authority := testenv.NewAuthority(t)
+	cert, key := authority.Issue(time.Now().Add(time.Hour), "localhost")
+	tlsFiles := fmt.Sprintf("{ca: %s, cert: %s, key: %s}", authority.File(), cert, key)
 	loaded, err := load(`
 redis:
-  url: rediss://user:p%40ss@redis.example:6380/3
+  url: redis-sentinel://user:p%40ss@a.example:1,b.example/3?master=pushes&tls=true
+  sentinelUser: watcher
+  sentinelPassword: hush
+  tls: ` + tlsFiles + `
 http:
+  tls: ` + tlsFiles + `
   listen: 0.0.0.0:80
   apiKeys:
     shop.web: 0123456789abcdef
@@ -117,8 +126,14 @@ dashboard:
 `)
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
-		Redis: config.Redis{URL: "rediss://user:p%40ss@redis.example:6380/3"},
+		Redis: config.Redis{
+			URL:              "redis-sentinel://user:p%40ss@a.example:1,b.example/3?master=pushes&tls=true",
+			SentinelUser:     "watcher",
+			SentinelPassword: "hush",
+			TLS:              config.RedisTLS{CA: authority.File(), Cert: cert, Key: key},
+		},
 		HTTP: config.HTTP{
+			TLS:            config.HTTPTLS{CA: authority.File(), Cert: cert, Key: key},
 			Listen:         "0.0.0.0:80",
 			APIKeys:        map[string]config.Secret{"shop.web": "0123456789abcdef"},
 			AllowAnonymous: true,
@@ -145,7 +160,7 @@ dashboard:
 		},
 	}, loaded.Config)
 	require.Equal(t, "pushq.yaml:3", loaded.Origins["redis.url"])
-	require.Equal(t, "pushq.yaml:21", loaded.Origins["swrve.messagePrototypePushKeys"])
+	require.Equal(t, "pushq.yaml:25", loaded.Origins["swrve.messagePrototypePushKeys"])
 	for key, origin := range loaded.Origins {
 		require.Contains(t, origin, "pushq.yaml:", key)
 	}
@@ -153,8 +168,18 @@ dashboard:
 
 func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
 	t.Parallel()
+	authority := testenv.NewAuthority(t)
+	cert, key := authority.Issue(time.Now().Add(time.Hour), "localhost")
 	variables := map[string]string{
-		"PUSHQ_REDIS_URL":                      "redis://localhost",
+		"PUSHQ_REDIS_URL":                      "redis-sentinel://localhost?master=m&tls=true",
+		"PUSHQ_REDIS_SENTINELUSER":             "watcher",
+		"PUSHQ_REDIS_SENTINELPASSWORD":         "hush",
+		"PUSHQ_REDIS_TLS_CA":                   authority.File(),
+		"PUSHQ_REDIS_TLS_CERT":                 cert,
+		"PUSHQ_REDIS_TLS_KEY":                  key,
+		"PUSHQ_HTTP_TLS_CA":                    authority.File(),
+		"PUSHQ_HTTP_TLS_CERT":                  cert,
+		"PUSHQ_HTTP_TLS_KEY":                   key,
 		"PUSHQ_HTTP_LISTEN":                    "[::1]:0",
 		"PUSHQ_HTTP_APIKEYS":                   `{"shop":"0123456789abcdef"}`,
 		"PUSHQ_HTTP_ALLOWANONYMOUS":            "true",
@@ -469,7 +494,7 @@ push:
 		"push.maxScheduleDays (command line) must be from 1 to 3650, is 0",
 		"redis.url (default) is required: set it in the file or by PUSHQ_REDIS_URL, for example to redis://localhost:6379/0",
 		`push.timeZone (pushq.yaml:8) is not usable: the time zone "Mars" is not known: use a name of the IANA database such as Europe/Stockholm or UTC`,
-		`http.listen (PUSHQ_HTTP_LISTEN, http.apiKeys: default, http.allowAnonymous: default) is ":80", which is not loopback, and nobody needs a key: set http.apiKeys (PUSHQ_HTTP_APIKEYS), or http.allowAnonymous: true`,
+		`http.listen (PUSHQ_HTTP_LISTEN, http.apiKeys: default, http.allowAnonymous: default, http.tls.ca: default) is ":80", which is not loopback, and nobody needs a key: set http.apiKeys (PUSHQ_HTTP_APIKEYS), or http.allowAnonymous: true`,
 		"swrve.timeoutMillis (pushq.yaml:4, swrve.averageProcessingMillis: default) is 500, less than swrve.averageProcessingMillis, 2000: the average request would be cut off",
 	}, problems(t, err))
 	require.Equal(t, "invalid configuration:\n  "+strings.Join(problems(t, err), "\n  "), err.Error())

@@ -31,9 +31,17 @@ func TestWriteShow(t *testing.T) {
 	require.Equal(t, `
 KEY                             ORIGIN                     VALUE
 redis.url                       PUSHQ_REDIS_URL            redis://user:xxxxx@localhost:6379/0
+redis.sentinelUser              default                    (not set)
+redis.sentinelPassword          default                    (not set)
+redis.tls.ca                    default                    (not set)
+redis.tls.cert                  default                    (not set)
+redis.tls.key                   default                    (not set)
 http.listen                     command line               localhost:0
 http.apiKeys                    PUSHQ_HTTP_APIKEYS         {"shop":"[secret]"}
 http.allowAnonymous             default                    false
+http.tls.ca                     default                    (not set)
+http.tls.cert                   default                    (not set)
+http.tls.key                    default                    (not set)
 http.maxBodyBytes               default                    16384
 dashboard.user                  PUSHQ_DASHBOARD_USER       operator
 dashboard.password              PUSHQ_DASHBOARD_PASSWORD   [secret]
@@ -86,7 +94,7 @@ func TestWriteDocNamesEachKeyOnce(t *testing.T) {
 		}
 	}
 	require.Contains(t, first.String(), "\n| `swrve.delayMillis` | `PUSHQ_SWRVE_DELAYMILLIS` | `4` | ms | 0.1 to 60000 | Least time between")
-	require.Contains(t, first.String(), "\n| `redis.url` | `PUSHQ_REDIS_URL` | none |  | redis://, rediss:// or redis-socket:// | ")
+	require.Contains(t, first.String(), "\n| `redis.url` | `PUSHQ_REDIS_URL` | none |  | redis://, rediss://, redis-socket://, redis-sentinel:// or redis-cluster:// | ")
 	require.Contains(t, first.String(), "\n| `swrve.test` | `PUSHQ_SWRVE_TEST` | `false` |  | true or false | ")
 }
 

@@ -21,7 +21,8 @@ const hush = "hush-hush-0123456789"
 func withSecrets(t *testing.T) *config.Loaded {
 	t.Helper()
 	loaded, err := load("",
-		"PUSHQ_REDIS_URL=redis://user:"+hush+"@localhost:6379/0",
+		"PUSHQ_REDIS_URL=redis-sentinel://user:"+hush+"@localhost:1,b/0?master=m",
+		"PUSHQ_REDIS_SENTINELPASSWORD="+hush,
 		`PUSHQ_HTTP_APIKEYS={"shop":"`+hush+`"}`,
 		`PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS={"Hello":{"IOS":"`+hush+`"}}`,
 	)
@@ -91,17 +92,19 @@ func TestSecret(t *testing.T) {
 func TestRedisURL(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[config.RedisURL]string{
-		"":                                     "",
-		"redis://h":                            "redis://h",
-		"redis://:" + hush + "@h:1/2":          "redis://:xxxxx@h:1/2",
-		"rediss://user:" + hush + "@h":         "rediss://user:xxxxx@h",
-		"redis-socket://:" + hush + "@/r?db=1": "redis-socket://:xxxxx@/r?db=1",
-		"redis://user:1#" + hush + "@h":        "[secret]",
-		"redis://user:1/" + hush + "@h":        "[secret]",
-		"redis://user:1?" + hush + "@h":        "[secret]",
-		"redis://" + hush + "@h":               "[secret]",
-		"redis-sentinel://:" + hush + "@a,b/0": "[secret]",
-		hush:                                   "[secret]",
+		"":                                            "",
+		"redis://h":                                   "redis://h",
+		"redis://:" + hush + "@h:1/2":                 "redis://:xxxxx@h:1/2",
+		"rediss://user:" + hush + "@h":                "rediss://user:xxxxx@h",
+		"redis-socket://:" + hush + "@/r?db=1":        "redis-socket://:xxxxx@/r?db=1",
+		"redis://user:1#" + hush + "@h":               "[secret]",
+		"redis://user:1/" + hush + "@h":               "[secret]",
+		"redis://user:1?" + hush + "@h":               "[secret]",
+		"redis://" + hush + "@h":                      "[secret]",
+		"redis-sentinel://:" + hush + "@a,b/0":        "[secret]",
+		"redis-sentinel://:" + hush + "@a,b?master=m": "redis-sentinel://:xxxxx@a,b?master=m",
+		"redis-cluster://u:" + hush + "@a,b":          "redis-cluster://u:xxxxx@a,b",
+		hush:                                          "[secret]",
 	} {
 		require.Equal(t, want, url.String())
 		require.Equal(t, want, url.GoString())
@@ -132,7 +135,10 @@ func TestErrorsHideSecrets(t *testing.T) {
 		"redis database":        redis("redis://h/" + hush),
 		"redis query":           redis("redis://h/0?password=" + hush),
 		"redis socket query":    redis("redis-socket:///r?db=" + hush),
-		"redis sentinel":        redis("redis-sentinel://:" + hush + "@a:1,b:2/0?master=m"),
+		"redis sentinel":        redis("redis-sentinel://:" + hush + "@a:1,b:2/0"),
+		"redis sentinel option": redis("redis-sentinel://a:1,b:2/0?master=m&password=" + hush),
+		"redis cluster host":    redis("redis-cluster://:" + hush + "@a:1,b:x"),
+		"sentinel password":     "PUSHQ_REDIS_SENTINELUSER=u\nPUSHQ_REDIS_URL=redis://h\nPUSHQ_REDIS_SENTINELPASSWORD=" + hush,
 		"redis control byte":    redis("redis://u:\x01" + hush + "@h"),
 		"redis file":            "PUSHQ_REDIS_URL_FILE=redis://:" + hush + "@h",
 		"redis file and value":  redis(hush) + "\nPUSHQ_REDIS_URL_FILE=" + hush,

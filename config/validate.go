@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"pushq/internal/certificates"
+	"pushq/internal/redisurl"
 	"pushq/scheduler"
 )
 
@@ -49,9 +51,13 @@ type rule struct {
 // rules holds those about one key before those about the relation of several.
 var rules = []rule{
 	{[]string{"redis.url"}, redisURLIsSupported},
+	{[]string{"redis.tls.ca"}, authoritiesAreReadable(redisTLS)},
+	{[]string{"redis.tls.cert", "redis.tls.key"}, certificateHasItsKey(redisTLS)},
 	{[]string{"http.listen"}, listenIsHostAndPort},
 	{[]string{"http.apiKeys"}, apiKeysAreNamedAndLong},
 	{[]string{"http.apiKeys"}, apiKeysDiffer},
+	{[]string{"http.tls.ca"}, authoritiesAreReadable(httpTLS)},
+	{[]string{"http.tls.cert", "http.tls.key"}, certificateHasItsKey(httpTLS)},
 	{[]string{"dashboard.user"}, dashboardUserIsPlain},
 	{[]string{"dashboard.password"}, dashboardPasswordIsLong},
 	{[]string{"swrve.url"}, swrveURLIsAbsolute},
@@ -63,7 +69,11 @@ var rules = []rule{
 	{[]string{"push.retention.dead"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Dead })},
 	{[]string{"push.retention.completed"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Completed })},
 
-	{[]string{"http.listen", "http.apiKeys", "http.allowAnonymous"}, strangersAreKeptOut},
+	{[]string{"redis.sentinelPassword", "redis.sentinelUser", "redis.url"}, sentinelsAreAsked},
+	{[]string{"redis.tls.ca", "redis.url"}, tlsIsUsed(redisTLS, func(f certificates.Files) string { return f.CA })},
+	{[]string{"redis.tls.cert", "redis.url"}, tlsIsUsed(redisTLS, func(f certificates.Files) string { return f.Cert })},
+	{[]string{"http.tls.ca", "http.tls.cert"}, clientsAreAskedOverTLS},
+	{[]string{"http.listen", "http.apiKeys", "http.allowAnonymous", "http.tls.ca"}, strangersAreKeptOut},
 	{[]string{"dashboard.password", "dashboard.user"}, dashboardHasUserAndPassword},
 	{[]string{"swrve.timeoutMillis", "swrve.averageProcessingMillis"}, timeoutLeavesTimeForTheAverage},
 	{[]string{"swrve.pollers", "swrve.concurrency", "swrve.averageProcessingMillis", "swrve.delayMillis"}, everyPollerHasWork},
@@ -138,7 +148,7 @@ func redisURLIsSupported(c Config, report func(string)) {
 	if c.Redis.URL == "" {
 		return
 	}
-	if _, err := c.Redis.URL.parse(); err != nil {
+	if _, err := redisurl.Parse(c.Redis.URL.Reveal()); err != nil {
 		report(err.Error())
 	}
 }
@@ -226,7 +236,7 @@ func swrveURLIsAbsolute(c Config, report func(string)) {
 		report("must start with http:// or https://" + example)
 	case parsed.Hostname() == "":
 		report("has no host" + example)
-	case !validPort(parsed):
+	case !redisurl.ValidPort(parsed):
 		report("has a port that is not between 1 and 65535")
 	case parsed.User != nil:
 		report("must not hold a user or password")
@@ -295,9 +305,9 @@ func strangersAreKeptOut(c Config, report func(string)) {
 }
 
 // isOpenToStrangers reports whether others than this host can reach the API
-// without a key.
+// without a key or a certificate.
 func isOpenToStrangers(h HTTP) bool {
-	return len(h.APIKeys) == 0 && !isLoopback(h.Listen)
+	return len(h.APIKeys) == 0 && h.TLS.CA == "" && !isLoopback(h.Listen)
 }
 
 func isLoopback(listen string) bool {
@@ -356,5 +366,7 @@ func (c Config) warnings() []string {
 	if c.HTTP.AllowAnonymous && len(c.HTTP.APIKeys) > 0 {
 		list = append(list, "http.allowAnonymous has no effect, because http.apiKeys are set")
 	}
+	list = append(list, expiryWarnings("redis.tls.cert", redisTLS(c))...)
+	list = append(list, expiryWarnings("http.tls.cert", httpTLS(c))...)
 	return list
 }

@@ -32,7 +32,7 @@ func TestValidate(t *testing.T) {
 		name64         = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._"
 		keyName        = ": a name is 1 to 64 characters of A-Z a-z 0-9 . _ -"
 		keyASCII       = " a key with a blank or a character that is not visible ASCII, which cannot be sent in a header"
-		redis          = "must start with redis://, rediss:// or redis-socket://"
+		redis          = "must start with redis://, rediss://, redis-socket://, redis-sentinel:// or redis-cluster://"
 		redisPct       = "special characters in the password are written as %XX"
 		swrveURL       = ", for example https://service.swrve.com/push"
 		listen         = "must be host:port, for example 127.0.0.1:8080 or :8080 for all addresses"
@@ -49,8 +49,10 @@ func TestValidate(t *testing.T) {
 			"IPv6":                        {func(c *config.Config) { c.Redis.URL = "redis://[::1]:65535" }, ""},
 			"socket":                      {func(c *config.Config) { c.Redis.URL = "redis-socket:///run/redis.sock" }, ""},
 			"socket, password, database":  {func(c *config.Config) { c.Redis.URL = "redis-socket://:pw@/run/redis.sock?db=2" }, ""},
-			"Sentinel":                    {func(c *config.Config) { c.Redis.URL = "redis-sentinel://a:1,b:2/0?master=m" }, "redis.url redis-sentinel:// is not supported yet; use redis://, rediss:// or redis-socket://"},
-			"Cluster":                     {func(c *config.Config) { c.Redis.URL = "redis-cluster://a:1,b:2" }, "redis.url redis-cluster:// is not supported yet; use redis://, rediss:// or redis-socket://"},
+			"Sentinel":                    {func(c *config.Config) { c.Redis.URL = "redis-sentinel://a:1,b:2/0?master=m" }, ""},
+			"Sentinel, no master":         {func(c *config.Config) { c.Redis.URL = "redis-sentinel://a:1,b:2/0" }, "redis.url does not name the master; write redis-sentinel://host:26379,host:26379/0?master=name, with the name in the configuration of the sentinels"},
+			"Cluster":                     {func(c *config.Config) { c.Redis.URL = "redis-cluster://a:1,b:2" }, ""},
+			"Cluster with a database":     {func(c *config.Config) { c.Redis.URL = "redis-cluster://a:1,b:2/0" }, "redis.url has a part after the hosts; a cluster has no databases to choose from"},
 			"other scheme":                {func(c *config.Config) { c.Redis.URL = "http://localhost" }, "redis.url " + redis},
 			"no scheme":                   {func(c *config.Config) { c.Redis.URL = "localhost:6379" }, "redis.url " + redis},
 			"no slashes":                  {func(c *config.Config) { c.Redis.URL = "redis:localhost" }, "redis.url " + redis},

@@ -31,7 +31,8 @@ var writeRefusals = []string{"OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "LO
 // otherRefusals are texts of other errors after which nothing was stored.
 var otherRefusals = []string{
 	"MASTERDOWN ", "CLUSTERDOWN ", "NOAUTH ", "NOPERM ", "WRONGPASS ", "BUSY ",
-	"dial tcp", "dial unix",
+	"MOVED ", "ASK ", "TRYAGAIN ",
+	"dial tcp", "dial unix", "all sentinels specified in configuration are unreachable", "tls: failed to verify certificate",
 	redis.ErrClosed.Error(), redis.ErrPoolTimeout.Error(),
 }
 

@@ -17,8 +17,8 @@ type dashboard struct {
 	*asynqmon.HTTPHandler
 }
 
-func openDashboard(redisURL string, readOnly bool) (dashboard, error) {
-	client, err := redisconn.OpenDashboard(redisURL)
+func openDashboard(server redisconn.Server, readOnly bool) (dashboard, error) {
+	client, err := server.OpenDashboard()
 	if err != nil {
 		return dashboard{}, err
 	}
@@ -41,7 +41,7 @@ func (d dashboard) Close() error {
 
 // dashboardConnection makes asynqmon use a client that has been opened.
 type dashboardConnection struct {
-	client *redis.Client
+	client redis.UniversalClient
 }
 
 // MakeRedisClient returns the client (asynq.RedisConnOpt).

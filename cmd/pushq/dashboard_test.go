@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redisconn"
 	"pushq/internal/swrvesim"
 	"pushq/internal/testenv"
 	"pushq/tasks"
@@ -156,7 +157,7 @@ func TestAWorkerHasNoDashboard(t *testing.T) {
 func TestADashboardClosesItsConnections(t *testing.T) {
 	t.Parallel()
 	redisServer := testenv.StartRedis(t)
-	dashboard, err := openDashboard(redisServer.URL(), false)
+	dashboard, err := openDashboard(redisconn.Server{URL: redisServer.URL()}, false)
 	require.NoError(t, err)
 	status := func() int {
 		recorder := httptest.NewRecorder()

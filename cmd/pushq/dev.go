@@ -61,11 +61,11 @@ func runDev(command *cobra.Command, _ []string) error {
 	service := service{
 		settings:  settings,
 		roles:     roles{api: true, worker: true},
-		redisURL:  embedded.URL(),
+		redis:     redisconn.Server{URL: embedded.URL()},
 		hostClock: time.Now,
 		log:       log,
 		listening: func(address string) {
-			printDevHelp(command.OutOrStdout(), address, simulatorURL, len(settings.HTTP.APIKeys) > 0)
+			printDevHelp(command.OutOrStdout(), settings.HTTP, address, simulatorURL)
 		},
 	}
 	return service.run(command.Context())
@@ -86,22 +86,25 @@ func withDevPrototypes(configured map[string]map[string]config.Secret) map[strin
 	return result
 }
 
-func printDevHelp(out io.Writer, address, simulatorURL string, keys bool) {
-	authorization := ""
-	if keys {
-		authorization = " -H 'Authorization: Bearer KEY'"
+func printDevHelp(out io.Writer, settings config.HTTP, address, simulatorURL string) {
+	scheme, options := "http", ""
+	if settings.TLS.Cert != "" {
+		scheme, options = "https", " --cacert CA"
+	}
+	if len(settings.APIKeys) > 0 {
+		options += " -H 'Authorization: Bearer KEY'"
 	}
 	fmt.Fprintf(out, `pushq dev: Redis and Swrve are inside this process, whatever redis.url and swrve.url say; nothing survives a restart.
 Prototypes: Hello, Good bye, and those of swrve.messagePrototypePushKeys.
 
 Send a push:
-  curl -i%s http://%s/push -H 'Content-Type: application/json' -d '{"platform":"IOS","messagePrototypeKey":"Hello","pushKey":"463B3209-6E33-4E88-AF52-CDA87C0550EC","message":"Hello client!"}'
+  curl -i%s %s://%s/push -H 'Content-Type: application/json' -d '{"platform":"IOS","messagePrototypeKey":"Hello","pushKey":"463B3209-6E33-4E88-AF52-CDA87C0550EC","message":"Hello client!"}'
 See what became of it (the path is in the answer's Location):
-  curl%s http://%s/push/ID
+  curl%s %s://%s/push/ID
 What the simulated Swrve received:
   curl %s/ledger
 The dashboard, for a browser on this host:
-  http://%s%s
+  %s://%s%s
 
-`, authorization, address, authorization, address, simulatorURL, address, api.DashboardPath)
+`, options, scheme, address, options, scheme, address, simulatorURL, scheme, address, api.DashboardPath)
 }

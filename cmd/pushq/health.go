@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,6 +13,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"pushq/config"
+	"pushq/internal/certificates"
 )
 
 const (
@@ -30,20 +35,27 @@ func newHealthCommand() *cobra.Command {
 It is the health check of the container image, which has no shell.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			path := "/health/ready"
+			if live {
+				path = "/health/live"
+			}
+			encryption, err := newPushClient(command).encryption()
+			if err != nil {
+				return err
+			}
 			if server == "" {
 				loaded, err := loadSettings(command, false)
 				if err != nil {
 					return err
 				}
-				if server, err = ownServer(loaded.Config.HTTP.Listen); err != nil {
+				if server, err = ownServer(loaded.Config.HTTP); err != nil {
+					return err
+				}
+				if encryption, err = ownEncryption(loaded.Config.HTTP); err != nil {
 					return err
 				}
 			}
-			path := "/health/ready"
-			if live {
-				path = "/health/live"
-			}
-			answer, err := askHealth(command.Context(), server, path)
+			answer, err := askHealth(command.Context(), server, path, encryption)
 			if err != nil {
 				return err
 			}
@@ -56,15 +68,15 @@ It is the health check of the container image, which has no shell.`,
 	command.Flags().Bool("ready", false, "whether it does its work: Redis answers, the clock is right, workers run (the default)")
 	command.Flags().BoolVar(&live, "live", false, "whether the process answers at all")
 	command.MarkFlagsMutuallyExclusive("ready", "live")
+	addTLSFlags(command.Flags())
 	return command
 }
 
-// ownServer is where a process that listens on an address is reached from its
-// own host.
-func ownServer(listen string) (string, error) {
-	host, port, err := net.SplitHostPort(listen)
+// ownServer is where a process with these settings is reached from its own host.
+func ownServer(settings config.HTTP) (string, error) {
+	host, port, err := net.SplitHostPort(settings.Listen)
 	if err != nil || port == "0" {
-		return "", fmt.Errorf("http.listen %q names no port to ask: use --server", listen)
+		return "", fmt.Errorf("http.listen %q names no port to ask: use --server", settings.Listen)
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -75,10 +87,27 @@ func ownServer(listen string) (string, error) {
 			host = "::1"
 		}
 	}
-	return "http://" + net.JoinHostPort(host, port), nil
+	scheme := "http"
+	if settings.TLS.Cert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port), nil
 }
 
-func askHealth(ctx context.Context, server, path string) (string, error) {
+// ownEncryption is for asking a process on this very host, whose certificate is
+// for the name that others know it by: that is not compared. Nothing secret is
+// sent. A process that asks for certificates is shown its own.
+func ownEncryption(settings config.HTTP) (*tls.Config, error) {
+	own := certificates.Files{Cert: settings.TLS.Cert, Key: settings.TLS.Key}
+	encryption, err := own.Client(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, fmt.Errorf("http.tls: %w", err)
+	}
+	encryption.InsecureSkipVerify = true
+	return encryption, nil
+}
+
+func askHealth(ctx context.Context, server, path string, encryption *tls.Config) (string, error) {
 	if _, err := parseServer(server); err != nil {
 		return "", err
 	}
@@ -86,7 +115,9 @@ func askHealth(ctx context.Context, server, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ask for health: %w", err)
 	}
-	client := http.Client{Timeout: healthTimeout}
+	transport := &http.Transport{TLSClientConfig: encryption}
+	defer transport.CloseIdleConnections()
+	client := http.Client{Timeout: healthTimeout, Transport: transport}
 	response, err := client.Do(request)
 	if err != nil {
 		return "", fmt.Errorf("ask for health: %w", err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/config"
 	"pushq/internal/swrvesim"
 	"pushq/internal/testenv"
 )
@@ -20,11 +21,11 @@ func TestOwnServer(t *testing.T) {
 		"10.0.0.1:80":           "http://10.0.0.1:80",
 		"localhost.example:443": "http://localhost.example:443",
 	} {
-		got, err := ownServer(listen)
+		got, err := ownServer(config.HTTP{Listen: listen})
 		require.NoError(t, err)
 		require.Equal(t, want, got, listen)
 	}
-	_, err := ownServer("127.0.0.1:0")
+	_, err := ownServer(config.HTTP{Listen: "127.0.0.1:0"})
 	require.ErrorContains(t, err, "--server")
 }
 

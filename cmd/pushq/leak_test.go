@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushq/config"
+	"pushq/internal/redisconn"
 	"pushq/internal/swrvesim"
 	"pushq/internal/testenv"
 	"pushq/tasks"
@@ -57,7 +58,7 @@ func runRound(t *testing.T, w *world, settings config.Config, pushes int) {
 	w.swrve.Reset()
 	address := make(chan string, 1)
 	service := service{
-		settings: settings, roles: roles{api: true, worker: true}, redisURL: w.redis.URL(), checkServer: true,
+		settings: settings, roles: roles{api: true, worker: true}, redis: redisconn.Server{URL: w.redis.URL()}, checkServer: true,
 		hostClock: time.Now, log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		listening: func(listening string) { address <- listening },
 	}

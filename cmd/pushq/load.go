@@ -59,7 +59,12 @@ The original test had 20 threads with 10,000 pushes each: --threads 20 --pushes 
 				body, _ := json.Marshal(push) // texts always can be
 				return body
 			}
+			encryption, err := client.encryption()
+			if err != nil {
+				return err
+			}
 			transport := http.DefaultTransport.(*http.Transport).Clone()
+			transport.TLSClientConfig = encryption
 			transport.MaxIdleConnsPerHost = options.Threads
 			transport.MaxIdleConns = options.Threads
 			options.Client = &http.Client{Timeout: clientTimeout, Transport: transport}

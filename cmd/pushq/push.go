@@ -24,13 +24,25 @@ func addServerFlags(flags *pflag.FlagSet) {
 	}
 	flags.String("server", server, "address of the API (PUSHQ_SERVER)")
 	flags.String("key", "", "API key (PUSHQ_KEY)")
+	addTLSFlags(flags)
+}
+
+// addTLSFlags adds the flags of the commands that may speak HTTPS.
+func addTLSFlags(flags *pflag.FlagSet) {
+	flags.String("ca", os.Getenv("PUSHQ_CA"), "file with the authority of the server's certificate, if this host does not know it (PUSHQ_CA)")
+	flags.String("client-cert", os.Getenv("PUSHQ_CLIENT_CERT"), "file with a certificate to show to a server that asks for one (PUSHQ_CLIENT_CERT)")
+	flags.String("client-key", os.Getenv("PUSHQ_CLIENT_KEY"), "file with the private key of --client-cert (PUSHQ_CLIENT_KEY)")
 }
 
 func newPushClient(command *cobra.Command) *pushClient {
-	server, _ := command.Flags().GetString("server") // addServerFlags adds both
+	server, _ := command.Flags().GetString("server") // addServerFlags adds them
 	key, _ := command.Flags().GetString("key")
 	if key == "" {
 		key = os.Getenv("PUSHQ_KEY")
 	}
-	return &pushClient{server: server, key: key}
+	client := &pushClient{server: server, key: key}
+	client.tls.CA, _ = command.Flags().GetString("ca")
+	client.tls.Cert, _ = command.Flags().GetString("client-cert")
+	client.tls.Key, _ = command.Flags().GetString("client-key")
+	return client
 }

@@ -3,20 +3,26 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"pushq/internal/certificates"
 )
 
 // pushClient calls the HTTP API.
 type pushClient struct {
 	server string
 	key    string
+	tls    certificates.Files
 }
 
 const (
@@ -39,10 +45,16 @@ func (p *pushClient) call(ctx context.Context, method, path string, header http.
 	if p.key != "" {
 		request.Header.Set("Authorization", "Bearer "+p.key)
 	}
-	client := http.Client{Timeout: clientTimeout}
+	encryption, err := p.encryption()
+	if err != nil {
+		return nil, nil, err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: encryption}
+	defer transport.CloseIdleConnections()
+	client := http.Client{Timeout: clientTimeout, Transport: transport}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w\nIs pushq running there? Name another address with --server or PUSHQ_SERVER", err)
+		return nil, nil, fmt.Errorf("%w\n%s", err, callAdvice(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
@@ -58,12 +70,44 @@ func (p *pushClient) call(ctx context.Context, method, path string, header http.
 	return response.Header, answer, nil
 }
 
+// encryption is what HTTPS needs.
+func (p *pushClient) encryption() (*tls.Config, error) {
+	encryption, err := p.tls.Client(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, fmt.Errorf("--ca, --client-cert or --client-key: %w", err)
+	}
+	return encryption, nil
+}
+
 func parseServer(server string) (*url.URL, error) {
 	address, err := url.Parse(server)
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
 		return nil, fmt.Errorf("--server %q: write an address such as %s", server, defaultServer)
 	}
 	return address, nil
+}
+
+// callAdvice says what to do about a call that got no answer.
+func callAdvice(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "Name a file with the authority that has signed the server's certificate with --ca or PUSHQ_CA"
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "Name the server with --server or PUSHQ_SERVER as its certificate does"
+	}
+	if _, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		return "The server's certificate is not valid, or this host's clock is wrong"
+	}
+	switch text := err.Error(); {
+	case strings.Contains(text, "tls: certificate required"):
+		return "The server asks for a certificate: name its file and that of its key with --client-cert and --client-key"
+	case strings.Contains(text, "remote error: tls:"):
+		return "The server does not accept the certificate of --client-cert"
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		return "The server speaks plain HTTP: write http:// in --server or PUSHQ_SERVER"
+	default:
+		return "Is pushq running there? Name another address with --server or PUSHQ_SERVER"
+	}
 }
 
 // answerError says what a problem document says.

@@ -44,7 +44,7 @@ func TestTwoWorkersShareOnePace(t *testing.T) {
 
 func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (swrvesim.Stats, []pushAnswer, time.Duration) {
 	t.Helper()
-	w := &world{t: t, redis: testenv.StartRedis(t), push: sim.URL() + "/push"}
+	w := &world{t: t, url: testenv.StartRedis(t).URL(), push: sim.URL() + "/push"}
 	start := func(subcommand string) *testenv.Process {
 		process := testenv.StartProgram(t, binary, []string{subcommand, "--listen", "127.0.0.1:0"},
 			w.environment([]string{"SWRVE_DELAYMILLIS=10.3"})...)

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"pushq/config"
+	"pushq/internal/certificates"
+	"pushq/internal/redisconn"
 )
 
 func newServeCommand() *cobra.Command {
@@ -37,7 +42,7 @@ func serviceCommand(use, short string, roles roles) *cobra.Command {
 			service := service{
 				settings:    loaded.Config,
 				roles:       roles,
-				redisURL:    loaded.Config.Redis.URL.Reveal(),
+				redis:       redisServer(loaded.Config.Redis, log),
 				checkServer: true,
 				hostClock:   func() time.Time { return time.Now().Add(clockShift) },
 				log:         log,
@@ -50,4 +55,14 @@ func serviceCommand(use, short string, roles roles) *cobra.Command {
 	command.Flags().DurationVar(&clockShift, "test-clock-shift", 0, "for tests: how far this host's clock seems to be off")
 	_ = command.Flags().MarkHidden("test-clock-shift")
 	return command
+}
+
+func redisServer(settings config.Redis, log *slog.Logger) redisconn.Server {
+	return redisconn.Server{
+		URL:              settings.URL.Reveal(),
+		SentinelUser:     settings.SentinelUser,
+		SentinelPassword: settings.SentinelPassword.Reveal(),
+		TLS:              certificates.Files(settings.TLS),
+		Log:              log,
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"pushq/api"
 	"pushq/config"
+	"pushq/internal/certificates"
 	"pushq/internal/limiter"
 	"pushq/internal/metrics"
 	"pushq/internal/redisconn"
@@ -30,7 +32,7 @@ type roles struct {
 type service struct {
 	settings    config.Config
 	roles       roles
-	redisURL    string
+	redis       redisconn.Server
 	checkServer bool // refuse a Redis that may lose pushes
 	hostClock   func() time.Time
 	log         *slog.Logger
@@ -66,12 +68,13 @@ func (s *service) run(ctx context.Context) error {
 	if s.roles.worker {
 		concurrency = len(tasks.Swrve.Queues()) * s.settings.Swrve.EffectiveConcurrency()
 	}
-	if s.clients, err = redisconn.Open(s.redisURL, concurrency); err != nil {
+	if s.clients, err = s.redis.Open(concurrency); err != nil {
 		return err
 	}
 	defer s.close()
 	retention := tasks.Retention(s.settings.Push.Retention)
 	s.clock = redisconn.NewClock(s.clients.Read, s.hostClock)
+	s.clock.Key = tasks.Swrve.PaceKey()
 	s.records = tasks.NewRecords(s.clients.Control, tasks.Swrve, retention)
 	s.admission = tasks.NewAdmission(s.clients.Read, tasks.Swrve, func(ctx context.Context) (float64, error) {
 		memory, err := redisconn.ReadMemory(ctx, s.clients.Read)
@@ -83,7 +86,7 @@ func (s *service) run(ctx context.Context) error {
 	s.reader = tasks.NewReader(s.clients.Read, tasks.Swrve, tasks.NewRecords(s.clients.Read, tasks.Swrve, retention))
 	s.metrics = s.newMetrics()
 
-	listener, err := listen(s.settings.HTTP.Listen)
+	listener, err := s.listen()
 	if err != nil {
 		return err
 	}
@@ -91,7 +94,7 @@ func (s *service) run(ctx context.Context) error {
 	defer intake.Close()
 	var dashboard dashboard
 	if s.roles.api {
-		if dashboard, err = openDashboard(s.redisURL, s.settings.Dashboard.ReadOnly); err != nil {
+		if dashboard, err = openDashboard(s.redis, s.settings.Dashboard.ReadOnly); err != nil {
 			return err
 		}
 		defer func() {
@@ -142,10 +145,22 @@ func (s *service) close() {
 	}
 }
 
-func listen(address string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", address)
+// listen speaks HTTPS if there is a certificate.
+func (s *service) listen() (net.Listener, error) {
+	settings := s.settings.HTTP
+	var encrypted *tls.Config
+	if settings.TLS.Cert != "" {
+		var err error
+		if encrypted, err = certificates.Files(settings.TLS).Server(s.log); err != nil {
+			return nil, fmt.Errorf("http.tls: %w", err)
+		}
+	}
+	listener, err := net.Listen("tcp", settings.Listen)
 	if err != nil {
-		return nil, explainListen(address, err)
+		return nil, explainListen(settings.Listen, err)
+	}
+	if encrypted != nil {
+		listener = tls.NewListener(listener, encrypted)
 	}
 	return listener, nil
 }
@@ -193,7 +208,8 @@ func (s *service) newServer(intake *tasks.Intake, dashboard http.Handler, zone *
 func (s *service) checks() []api.Check {
 	checks := []api.Check{
 		{Name: "redis", Run: func(ctx context.Context) error {
-			if err := s.clients.Read.Ping(ctx).Err(); err != nil {
+			// Not PING, which any master of a cluster answers.
+			if err := s.clients.Read.Exists(ctx, tasks.Swrve.PaceKey()).Err(); err != nil {
 				return errors.New("redis does not answer")
 			}
 			if !s.redisChecked.Load() {

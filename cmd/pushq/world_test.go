@@ -21,18 +21,28 @@ import (
 // Swrve of its own. Processes are started in it.
 type world struct {
 	t     *testing.T
-	redis *testenv.Redis
+	redis *testenv.Redis // nil if url names sentinels or a cluster
+	url   string         // of redis
 	swrve *swrvesim.Simulator
 	push  string // where the simulator takes pushes
 }
 
 func newWorld(t *testing.T, simulation swrvesim.Config, redisArguments ...string) *world {
 	t.Helper()
+	server := testenv.StartRedis(t, redisArguments...)
+	w := newWorldAt(t, simulation, server.URL())
+	w.redis = server
+	return w
+}
+
+// newWorldAt is a world whose Redis somebody else has started.
+func newWorldAt(t *testing.T, simulation swrvesim.Config, redisURL string) *world {
+	t.Helper()
 	simulator := swrvesim.New(simulation)
 	url, err := simulator.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = simulator.Close() })
-	return &world{t: t, redis: testenv.StartRedis(t, redisArguments...), swrve: simulator, push: url + "/push"}
+	return &world{t: t, url: redisURL, swrve: simulator, push: url + "/push"}
 }
 
 // start runs a subcommand on a free port. Settings are written as NAME=value
@@ -52,7 +62,7 @@ func (w *world) startReady(subcommand string, settings ...string) *testenv.Proce
 
 func (w *world) environment(settings []string) []string {
 	environment := []string{
-		"PUSHQ_REDIS_URL=" + w.redis.URL(),
+		"PUSHQ_REDIS_URL=" + w.url,
 		"PUSHQ_SWRVE_URL=" + w.push,
 		"PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS=" + `{"Hello":{"IOS":"ios-key","ANDROID":"android-key"}}`,
 		"PUSHQ_PUSH_RETRY_DELAYINSECONDS=1",

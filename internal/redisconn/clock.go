@@ -21,6 +21,11 @@ const (
 // Clock tells Redis' time, which all processes share, from this host's clock
 // and the difference measured last. It is safe for concurrent use.
 type Clock struct {
+	// Key chooses the master of a cluster whose clock it is: the one that has
+	// the key, and whose clock the scripts see that work on it. It is set before
+	// the first use; the masters' clocks may differ.
+	Key string
+
 	client redis.UniversalClient
 	host   func() time.Time
 
@@ -61,7 +66,7 @@ func (c *Clock) Measure(ctx context.Context) error {
 	for sample := range clockSamples {
 		started := time.Now()
 		before := c.host()
-		remote, err := c.client.Time(ctx).Result()
+		remote, err := c.remote(ctx)
 		if err != nil {
 			return fmt.Errorf("read the time of redis: %w", err)
 		}
@@ -75,6 +80,18 @@ func (c *Clock) Measure(ctx context.Context) error {
 	defer c.mutex.Unlock()
 	c.offset, c.roundTrip = offset, best
 	return nil
+}
+
+func (c *Clock) remote(ctx context.Context) (time.Time, error) {
+	cluster, ok := c.client.(*redis.ClusterClient)
+	if !ok {
+		return c.client.Time(ctx).Result()
+	}
+	master, err := cluster.MasterForKey(ctx, c.Key)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return master.Time(ctx).Result()
 }
 
 // Run measures every five seconds until ctx ends and calls observe after each

@@ -14,16 +14,12 @@ const (
 
 // OpenDashboard prepares a client for asynq's dashboard, apart from Clients, so
 // that looking at pushes does not hold them up. It dials nothing before the
-// first command, never repeats one, and is closed by its user.
-func OpenDashboard(url string) (*redis.Client, error) {
-	options, err := parse(url)
+// first command, never repeats one (asynq's bulk actions would run twice), and
+// is closed by its user.
+func (s Server) OpenDashboard() (redis.UniversalClient, error) {
+	target, err := s.target()
 	if err != nil {
 		return nil, err
 	}
-	options.PoolSize = dashboardPool
-	options.DialTimeout = 2 * time.Second
-	options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = dashboardTimeout, dashboardTimeout, dashboardTimeout
-	options.DialerRetries = 1
-	options.MaxRetries = -1 // asynq's bulk actions would run twice
-	return redis.NewClient(options), nil
+	return target.open(use{pool: dashboardPool, timeout: dashboardTimeout, repeats: -1, redirects: -1}), nil
 }

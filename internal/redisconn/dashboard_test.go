@@ -14,7 +14,7 @@ func TestTheDashboardsClientNeverRepeats(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	proxy := testenv.NewProxy(t, server.Addr())
-	client, err := OpenDashboard(proxy.URL())
+	client, err := Server{URL: proxy.URL()}.OpenDashboard()
 	require.NoError(t, err)
 	require.NoError(t, client.Ping(t.Context()).Err())
 	proxy.CutReplyTo("action", 1)
@@ -25,6 +25,6 @@ func TestTheDashboardsClientNeverRepeats(t *testing.T) {
 
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, client.Ping(t.Context()).Err(), redis.ErrClosed)
-	_, err = OpenDashboard("http://localhost")
-	require.ErrorIs(t, err, errURL)
+	_, err = Server{URL: "http://localhost"}.OpenDashboard()
+	require.ErrorContains(t, err, "redis.url must start with")
 }

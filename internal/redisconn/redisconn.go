@@ -23,54 +23,39 @@ type Clients struct {
 	// Read is for lookups and health checks; it obeys contexts.
 	Read redis.UniversalClient
 
-	intakeBase *redis.Client
+	intakeBase redis.UniversalClient
 }
 
 const intakeTimeout = 800 * time.Millisecond
 
+// Open is Server.Open for a Redis that a URL alone describes.
+func Open(url string, concurrency int) (*Clients, error) {
+	return Server{URL: url}.Open(concurrency)
+}
+
 // Open prepares the clients; nothing is dialled before the first command.
 // concurrency is the number of pushes that the process handles at once, 0 for
 // one without workers.
-func Open(url string, concurrency int) (*Clients, error) {
-	intakeOptions, err := parse(url)
+func (s Server) Open(concurrency int) (*Clients, error) {
+	target, err := s.target()
 	if err != nil {
 		return nil, err
 	}
-	intakeOptions.DialTimeout = intakeTimeout
-	intakeOptions.ReadTimeout = intakeTimeout
-	intakeOptions.WriteTimeout = intakeTimeout
-	intakeOptions.PoolTimeout = intakeTimeout
-	intakeOptions.DialerRetries = 1
-	intakeOptions.MaxRetries = -1 // a repeat could only blur what became of a push
-	base := redis.NewClient(intakeOptions)
+	// A repeat could only blur what became of a push: an answer that was lost
+	// would be forgotten over a second one that says "not here".
+	base := target.open(use{timeout: intakeTimeout, repeats: -1, redirects: -1})
 	pipeline, err := base.AutoPipeline()
 	if err != nil {
 		_ = base.Close()
 		return nil, fmt.Errorf("start the pipeline to redis: %w", err)
 	}
-
-	clients := &Clients{Intake: pipeline, intakeBase: base}
-	for _, one := range []struct {
-		target      *redis.UniversalClient
-		pool        int
-		timeout     time.Duration
-		repeats     int
-		obeyContext bool
-	}{
+	clients := &Clients{
+		Intake: pipeline, intakeBase: base,
 		// asynq's servers poll with a few connections and report results with
 		// one per finishing handler.
-		{&clients.Queue, 16 + concurrency/4, 2 * time.Second, 1, false},
-		{&clients.Control, 16 + concurrency/4, 2 * time.Second, 2, true},
-		{&clients.Read, 64, 2 * time.Second, -1, true},
-	} {
-		options, _ := parse(url) // has been parsed before
-		options.PoolSize = one.pool
-		options.DialTimeout, options.ReadTimeout, options.WriteTimeout = one.timeout, one.timeout, one.timeout
-		options.PoolTimeout = one.timeout
-		options.MaxRetries = one.repeats
-		options.DialerRetries = 1
-		options.ContextTimeoutEnabled = one.obeyContext
-		*one.target = redis.NewClient(options)
+		Queue:   target.open(use{pool: 16 + concurrency/4, timeout: 2 * time.Second, repeats: 1, redirects: 3}),
+		Control: target.open(use{pool: 16 + concurrency/4, timeout: 2 * time.Second, repeats: 2, redirects: 3, obeyContext: true}),
+		Read:    target.open(use{pool: 64, timeout: 2 * time.Second, repeats: -1, redirects: 1, obeyContext: true}),
 	}
 	clients.Queue.AddHook(errorPause{})
 	return clients, nil

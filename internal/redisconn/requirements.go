@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -13,26 +14,50 @@ import (
 // ErrUnfit means that the server answers, but must not be trusted with pushes.
 var ErrUnfit = errors.New("this redis cannot be used")
 
-// CheckServer reads from INFO whether the server keeps what it accepts: version
-// 6.2 or later (asynq archives with ZRANGE BYSCORE) and maxmemory-policy
-// noeviction. It returns ErrUnfit with the setting to change, or warnings. It
-// never asks CONFIG, which many hosted services forbid; what INFO does not
-// tell is a warning. A wrong password or database number is unfit too: waiting
-// does not mend it.
+// CheckServer reads from INFO whether the server, or each master of a cluster,
+// keeps what it accepts: version 6.2 or later (asynq archives with ZRANGE
+// BYSCORE) and maxmemory-policy noeviction. It returns ErrUnfit with the
+// setting to change, or warnings. It never asks CONFIG, which many hosted
+// services forbid; what INFO does not tell is a warning. What waiting does not
+// mend, such as a wrong password, database number or authority, is unfit too.
 func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []string, err error) {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return checkOne(ctx, client)
+	}
+	var mutex sync.Mutex
+	err = cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		found, err := checkOne(ctx, master)
+		address := master.Options().Addr
+		if err != nil {
+			return fmt.Errorf("%s: %w", address, err)
+		}
+		mutex.Lock()
+		defer mutex.Unlock()
+		for _, warning := range found {
+			warnings = append(warnings, address+": "+warning)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrUnfit) {
+		err = explain(err) // nobody told who the masters are
+	}
+	return warnings, err
+}
+
+func checkOne(ctx context.Context, client redis.UniversalClient) (warnings []string, err error) {
 	text, err := client.Info(ctx).Result()
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		return []string{"redis does not let this user run INFO; pushq needs redis 6.2 or later with maxmemory-policy noeviction and appendonly yes"}, nil
 	}
-	for _, refusal := range []string{"WRONGPASS", "NOAUTH", "DB index is out of range"} {
-		if redis.HasErrorPrefix(err, refusal) {
-			return nil, fmt.Errorf("%w: it refuses redis.url: %w", ErrUnfit, err)
-		}
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read INFO of redis: %w", err)
+		return nil, fmt.Errorf("read INFO of redis: %w", explain(err))
 	}
-	return judge(parseInfo(text))
+	info := parseInfo(text)
+	if info["role"] == "slave" {
+		return nil, errors.New("this server is a replica, which takes no pushes: name its master, or wait until it has become one")
+	}
+	return judge(info)
 }
 
 func judge(info map[string]string) (warnings []string, err error) {

@@ -1,7 +1,8 @@
 // Package testenv is the world that tests run in: real Redis servers on free
-// ports, a proxy that loses replies between a client and its Redis, and the
-// real pushq binary as a process of its own. Whatever it starts ends with the
-// test that asked for it, and also when the test process is killed.
+// ports, alone, with sentinels or as a cluster; certificates; a proxy that loses
+// replies between a client and its Redis; and the real pushq binary as a process
+// of its own. Whatever it starts ends with the test that asked for it, and also
+// when the test process is killed.
 //
 // It needs Linux, redis-server and, for [Binary], the go command in PATH.
 //

@@ -26,8 +26,10 @@ type Redis struct {
 	port      int
 	release   func()
 	arguments []string
-	directory string
-	child     *child
+	// configuration is a file that the arguments override, "" for none.
+	configuration string
+	directory     string
+	child         *child
 }
 
 // StartRedis starts an empty redis-server on a free loopback port and returns
@@ -39,15 +41,15 @@ func StartRedis(t testing.TB, arguments ...string) *Redis {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatalf("redis-server is not in PATH: run `make test`, which installs it (%v)", err)
 	}
-	return startRedis(t, reservePort, arguments)
+	return startRedis(t, reservePort, "", arguments)
 }
 
 // startRedis tries again with another port if the server does not get all it
 // wants: reserved or not, somebody may listen on the port by name, or on the
 // second one of a server in cluster mode (port + 10000), which may not exist.
-func startRedis(t testing.TB, reserve func() (port int, release func(), err error), arguments []string) *Redis {
+func startRedis(t testing.TB, reserve func() (port int, release func(), err error), configuration string, arguments []string) *Redis {
 	t.Helper()
-	r := &Redis{t: t, arguments: arguments, directory: t.TempDir()}
+	r := &Redis{t: t, configuration: configuration, arguments: arguments, directory: t.TempDir()}
 	t.Cleanup(r.remove)
 
 	var err error
@@ -143,14 +145,18 @@ func (r *Redis) start() error {
 	}
 	defer log.Close()
 
-	command := exec.Command("redis-server", append([]string{
+	arguments := append([]string{
 		"--bind", "127.0.0.1",
 		"--port", fmt.Sprint(r.port),
 		"--dir", r.directory,
 		"--save", "",
 		"--appendonly", "no",
 		"--maxmemory-policy", "noeviction",
-	}, r.arguments...)...)
+	}, r.arguments...)
+	if r.configuration != "" {
+		arguments = append([]string{r.configuration}, arguments...) // it must be the first
+	}
+	command := exec.Command("redis-server", arguments...)
 	command.Dir = r.directory
 	// Redis logs to its output, so that complaints about arguments and
 	// everything later are in one file.

@@ -46,7 +46,7 @@ func TestRedisTriesAnotherPortIfSomebodyListens(t *testing.T) {
 			return other.port, func() {}, nil
 		}
 		return reservePort()
-	}, nil)
+	}, "", nil)
 	require.False(t, taken)
 	require.NotEqual(t, other.Addr(), server.Addr())
 	require.Contains(t, server.Client(t).Info(t.Context(), "server").Val(), fmt.Sprintf("process_id:%d\r\n", server.Pid()))

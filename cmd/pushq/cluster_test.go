@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+// Everything that one Redis can do, on three.
+func TestACluster(t *testing.T) {
+	t.Parallel()
+	const pushes = 300
+	cluster := testenv.StartCluster(t)
+	w := newWorldAt(t, swrvesim.Config{Latency: swrvesim.FixedLatency(50 * time.Millisecond)}, cluster.URL())
+	api := w.startReady("api")
+	settings := []string{"SWRVE_DELAYMILLIS=10.5", "SWRVE_TIMEOUTMILLIS=2000"}
+	victim := w.startReady("worker", settings...)
+	hanging := accept(t, api, "hangx1-user")
+	testenv.Eventually(t, 30*time.Second, "the send to be under way", func() bool { return len(w.swrve.Ledger()) == 1 })
+	victim.Kill()
+	worker := w.startReady("worker", settings...)
+
+	// At the right pace, each once.
+	sent := waitForAll(t, api, acceptMany(t, api, pushes, "user-"), tasks.Sent, 60*time.Second)
+	for _, push := range sent {
+		require.Len(t, push.Attempts, 1)
+	}
+	// 95 a second, with room for this machine's own pauses.
+	require.LessOrEqual(t, w.swrve.Stats().LargestSecond, 115)
+
+	// Idempotency keys.
+	status, header, _ := post(t, api, pushBody("keyed"), "Idempotency-Key", "one")
+	require.Equal(t, http.StatusAccepted, status)
+	status, again, _ := post(t, api, pushBody("keyed"), "Idempotency-Key", "one")
+	require.Equal(t, http.StatusAccepted, status)
+	require.Equal(t, header.Get("Location"), again.Get("Location"))
+	require.Equal(t, "true", again.Get("Idempotent-Replayed"))
+	status, _, _ = post(t, api, pushBody("other"), "Idempotency-Key", "one")
+	require.Equal(t, http.StatusConflict, status)
+
+	// Windows, lists, cancel and retry. The windows' queue is on another node.
+	call := func(arguments ...string) string {
+		output, err := execute(append(append([]string{"push"}, arguments...), "--server", api.URL())...)
+		require.NoError(t, err, arguments)
+		return output
+	}
+	scheduled := accept(t, api, "scheduled", `"cronExpression":"0 0 0 1 1 ?"`)
+	require.Equal(t, tasks.Scheduled, lookUp(t, api, scheduled).Status)
+	require.Contains(t, call("list", "--status", "SCHEDULED"), scheduled)
+	call("cancel", scheduled)
+	waitFor(t, api, scheduled, tasks.Cancelled, 10*time.Second)
+	require.Contains(t, call("list", "--status", "CANCELLED"), scheduled)
+	open := accept(t, api, "open", `"cronExpression":"* * * * * ?"`)
+	waitFor(t, api, open, tasks.Sent, 20*time.Second)
+
+	refused := accept(t, api, "400x1-user")
+	require.Len(t, waitFor(t, api, refused, tasks.Failed, 20*time.Second).Attempts, 1)
+	require.Contains(t, call("list", "--status", "FAILED"), refused)
+	call("retry", refused)
+	require.Len(t, waitFor(t, api, refused, tasks.Sent, 20*time.Second).Attempts, 2)
+	require.Contains(t, call("list", "--status", "SENT"), refused)
+
+	// The dashboard, its actions included.
+	requireWorkingPage(t, api, "")
+	response, body := visitDashboard(t, api, http.MethodGet, "/api/redis_info", "")
+	require.Equal(t, http.StatusOK, response.StatusCode, body)
+	var info struct {
+		Cluster   bool `json:"cluster"`
+		Locations []struct {
+			Queue string   `json:"queue"`
+			Nodes []string `json:"nodes"`
+		} `json:"queue_locations"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &info))
+	require.True(t, info.Cluster)
+	require.Len(t, info.Locations, 2)
+	require.NotEqual(t, info.Locations[0].Nodes, info.Locations[1].Nodes, "the queues are on two nodes")
+	failed := accept(t, api, "403x1-user")
+	waitFor(t, api, failed, tasks.Failed, 20*time.Second)
+	response, body = visitDashboard(t, api, http.MethodPost, "/api/queues/swrve/archived_tasks/"+failed+":run", "")
+	require.Less(t, response.StatusCode, 300, body)
+	waitFor(t, api, failed, tasks.Sent, 20*time.Second)
+
+	// The caretaker takes old tasks out of the archive.
+	old := accept(t, api, "403x1-old")
+	waitFor(t, api, old, tasks.Failed, 20*time.Second)
+	client := cluster.Client(t)
+	long := float64(time.Now().Add(-40 * 24 * time.Hour).Unix())
+	testenv.Eventually(t, 20*time.Second, "the archived task to be taken", func() bool {
+		// It may not be archived yet when its record says FAILED.
+		if client.ZScore(t.Context(), "asynq:{swrve}:archived", old).Err() == nil {
+			require.NoError(t, client.ZAddXX(t.Context(), "asynq:{swrve}:archived", redis.Z{Score: long, Member: old}).Err())
+			return false
+		}
+		return client.Exists(t.Context(), "asynq:{swrve}:t:"+old).Val() == 0
+	})
+	require.Equal(t, tasks.Failed, lookUp(t, api, old).Status)
+
+	// What the killed worker had in hand is sent by another one.
+	require.Len(t, waitFor(t, api, hanging, tasks.Sent, recoveryTimeout).Attempts, 2)
+	for user, count := range w.deliveries() {
+		require.Equal(t, 1, count, user)
+	}
+	for _, process := range []*testenv.Process{worker, api} {
+		process.Terminate()
+		require.Zero(t, process.Wait(30*time.Second))
+		printed := strings.Join(process.Stderr(), "\n")
+		for _, complaint := range []string{"CROSSSLOT", "MOVED", "level=ERROR"} {
+			require.NotContains(t, printed, complaint)
+		}
+	}
+}
