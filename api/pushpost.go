@@ -27,7 +27,7 @@ const (
 // acceptPush answers 202 only after Redis has the push.
 func (s *Server) acceptPush(c echo.Context) error {
 	request := c.Request()
-	if err := requireJSON(request.Header); err != nil {
+	if _, err := requireMediaType(request.Header, pushMediaTypes...); err != nil {
 		return err
 	}
 	key, keyed, err := idempotencyKey(request.Header)
@@ -51,22 +51,29 @@ func (s *Server) acceptPush(c echo.Context) error {
 	// only its sending side and waits for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), acceptTimeout)
 	defer cancel()
-	replayed := false
-	if err = s.plan(&push, s.Clock.Now()); err == nil {
-		replayed, err = s.Intake.Accept(ctx, push, keyed)
-	} else if keyed && isTooLate(err) {
-		replayed, err = s.acceptedBefore(ctx, push, err)
-	}
+	replayed, err := s.accept(ctx, push, keyed)
 	if err != nil {
 		return err
 	}
 	if replayed {
 		c.Response().Header().Set(replayedHeader, "true")
-	} else {
-		s.received(push)
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/push/"+push.ID)
 	return c.NoContent(http.StatusAccepted)
+}
+
+// accept plans and stores a push. After it returns nil, Redis has it: replayed,
+// if an earlier call with the same idempotency key has stored it.
+func (s *Server) accept(ctx context.Context, push tasks.Push, keyed bool) (replayed bool, err error) {
+	if err = s.plan(&push, s.Clock.Now()); err == nil {
+		replayed, err = s.Intake.Accept(ctx, push, keyed)
+	} else if keyed && isTooLate(err) {
+		replayed, err = s.acceptedBefore(ctx, push, err)
+	}
+	if err == nil && !replayed {
+		s.received(push)
+	}
+	return replayed, err
 }
 
 func isTooLate(err error) bool {
@@ -142,11 +149,14 @@ func idempotencyKey(header http.Header) (key string, keyed bool, err error) {
 	if len(values) == 0 {
 		return "", false, nil
 	}
-	key = values[0]
-	invisible := func(r rune) bool { return r < '!' || r > '~' }
-	if len(values) > 1 || key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, invisible) {
+	if len(values) > 1 || !isIdempotencyKey(values[0]) {
 		return "", false, invalid("", fieldError{idempotencyKeyHeader,
 			fmt.Sprintf("must be there once, with 1 to %d visible ASCII characters", maxIdempotencyKey)})
 	}
-	return key, true, nil
+	return values[0], true, nil
+}
+
+func isIdempotencyKey(key string) bool {
+	invisible := func(r rune) bool { return r < '!' || r > '~' }
+	return key != "" && len(key) <= maxIdempotencyKey && !strings.ContainsFunc(key, invisible)
 }
