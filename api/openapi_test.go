@@ -18,7 +18,7 @@ import (
 var description *openapitest.Description
 
 // notBuiltYet are operations that the file describes ahead of their routes.
-var notBuiltYet = []string{"POST /push/batch", "POST /push/retry", "POST /push/cancel"}
+var notBuiltYet []string
 
 func TestMain(m *testing.M) {
 	var err error

@@ -20,6 +20,12 @@ type refusingOperator struct{ err error }
 
 func (o refusingOperator) Retry(context.Context, string) error  { return o.err }
 func (o refusingOperator) Cancel(context.Context, string) error { return o.err }
+func (o refusingOperator) RetryAll(context.Context, tasks.Filter, int, string) (tasks.Bulk, error) {
+	return tasks.Bulk{}, o.err
+}
+func (o refusingOperator) CancelAll(context.Context, tasks.Filter, int, string) (tasks.Bulk, error) {
+	return tasks.Bulk{}, o.err
+}
 
 func (s *testService) retry(id string, header ...string) answer {
 	s.t.Helper()

@@ -20,19 +20,19 @@ import (
 // The media types that the callers of the service send.
 var pushMediaTypes = []string{"application/json", "application/vnd.fourfinanceit.v1+json"}
 
-// requireJSON refuses every other media type, and any encoding. The only
-// parameter that may come with it is charset=utf-8.
-func requireJSON(header http.Header) error {
+// requireMediaType refuses every type that is not allowed, and any encoding.
+// The only parameter that may come with it is charset=utf-8.
+func requireMediaType(header http.Header, allowed ...string) (string, error) {
 	mediaType, parameters, err := mime.ParseMediaType(header.Get(echo.HeaderContentType))
 	once := len(header.Values(echo.HeaderContentType)) == 1 && len(header.Values(echo.HeaderContentEncoding)) == 0
 	charset, hasCharset := parameters["charset"]
 	delete(parameters, "charset")
 	if err == nil && once && len(parameters) == 0 && (!hasCharset || strings.EqualFold(charset, "utf-8")) &&
-		slices.Contains(pushMediaTypes, mediaType) {
-		return nil
+		slices.Contains(allowed, mediaType) {
+		return mediaType, nil
 	}
-	return newProblem(http.StatusUnsupportedMediaType, "unsupported-media-type", "Unsupported media type",
-		"Send the push as Content-Type: application/json.")
+	return "", newProblem(http.StatusUnsupportedMediaType, "unsupported-media-type", "Unsupported media type",
+		fmt.Sprintf("Send it as one of these, with or without charset=utf-8: %s.", strings.Join(allowed, ", ")))
 }
 
 // readBody reads a request's body up to the limit.
@@ -81,14 +81,15 @@ type pushField struct {
 // decodePush reads one push and names everything that is wrong with it. It is
 // strict, because a mistyped cronExpression that is ignored sends a push at
 // once: names are exact, unknown and repeated names are errors, and so is
-// anything that is not valid JSON in UTF-8 (RFC 8259).
-func decodePush(body []byte) (tasks.Push, error) {
+// anything that is not valid JSON in UTF-8 (RFC 8259). There may be more fields
+// than those of a push.
+func decodePush(body []byte, more ...pushField) (tasks.Push, error) {
 	push := tasks.Push{}
 	values, problems, err := readObject(body)
 	if err != nil {
 		return push, err
 	}
-	for _, field := range pushFields(&push) {
+	for _, field := range append(pushFields(&push), more...) {
 		value, given := values[field.name]
 		delete(values, field.name)
 		switch {
@@ -130,7 +131,7 @@ func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
 		return nil, nil, syntaxProblem(err)
 	}
 	if start.Kind() != '{' {
-		return nil, nil, invalid("The body must be one JSON object.")
+		return nil, nil, invalid("There must be one JSON object.")
 	}
 	for decoder.PeekKind() != '}' {
 		token, err := decoder.ReadToken()
@@ -159,9 +160,9 @@ func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
 func syntaxProblem(err error) *problem {
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
-		return invalid(fmt.Sprintf("The body is not valid JSON in UTF-8: %v at byte %d.", syntactic.Err, syntactic.ByteOffset))
+		return invalid(fmt.Sprintf("This is not valid JSON in UTF-8: %v at byte %d.", syntactic.Err, syntactic.ByteOffset))
 	}
-	return invalid("The body is not valid JSON in UTF-8: it ends too early.")
+	return invalid("This is not valid JSON in UTF-8: it ends too early.")
 }
 
 func readText(value jsontext.Value) (text, reason string) {

@@ -28,7 +28,7 @@ const (
 func (s *Server) acceptPush(c echo.Context) error {
 	started := time.Now()
 	request := c.Request()
-	if err := requireJSON(request.Header); err != nil {
+	if _, err := requireMediaType(request.Header, pushMediaTypes...); err != nil {
 		return err
 	}
 	key, keyed, err := idempotencyKey(request.Header)
@@ -156,11 +156,14 @@ func idempotencyKey(header http.Header) (key string, keyed bool, err error) {
 	if len(values) == 0 {
 		return "", false, nil
 	}
-	key = values[0]
-	invisible := func(r rune) bool { return r < '!' || r > '~' }
-	if len(values) > 1 || key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, invisible) {
+	if len(values) > 1 || !isIdempotencyKey(values[0]) {
 		return "", false, invalid("", fieldError{idempotencyKeyHeader,
 			fmt.Sprintf("must be there once, with 1 to %d visible ASCII characters", maxIdempotencyKey)})
 	}
-	return key, true, nil
+	return values[0], true, nil
+}
+
+func isIdempotencyKey(key string) bool {
+	invisible := func(r rune) bool { return r < '!' || r > '~' }
+	return key != "" && len(key) <= maxIdempotencyKey && !strings.ContainsFunc(key, invisible)
 }

@@ -27,12 +27,8 @@ func (s *Server) received(push tasks.Push) {
 	}
 	s.Metrics.Intake.Unmapped.Inc()
 	s.unmappedWarnings.Do(func() {
-		name := push.MessagePrototypeKey
-		if len(name) > maxLoggedName {
-			name = name[:maxLoggedName] + "..."
-		}
 		s.Log.Warn("accepted a push for which no push key is configured yet; further ones are not logged for a minute",
-			slog.String("id", push.ID), slog.String("messagePrototypeKey", name), slog.String("platform", push.Platform))
+			slog.String("id", push.ID), slog.String("messagePrototypeKey", loggedName(push.MessagePrototypeKey)), slog.String("platform", push.Platform))
 	})
 }
 
@@ -44,4 +40,11 @@ func (s *Server) notReceived(err error) {
 			return
 		}
 	}
+}
+
+func loggedName(name string) string {
+	if len(name) > maxLoggedName {
+		return name[:maxLoggedName] + "..."
+	}
+	return name
 }

@@ -52,8 +52,8 @@ type Options struct {
 	APIKeys map[string]string
 	// Dashboard is served if it has a handler.
 	Dashboard Dashboard
-	// MaxBodyBytes bounds the body of one push.
-	MaxBodyBytes int64
+	// MaxBodyBytes bounds the body of one push, MaxBatchBytes that of a batch.
+	MaxBodyBytes, MaxBatchBytes int64
 	// Zone is for windows of pushes that name none.
 	Zone *time.Location
 	// MaxSchedule is how far ahead a push may be due.
@@ -83,6 +83,8 @@ type Server struct {
 	health *health
 
 	crossOrigin      http.CrossOriginProtection
+	batchSlots       chan struct{}
+	batchReadTimeout time.Duration
 	unmappedWarnings *rate.Sometimes
 	wrongLogins      *rate.Sometimes
 }
@@ -94,6 +96,8 @@ func New(options Options) *Server {
 		keys:    newKeyring(options.APIKeys),
 		health:  newHealth(options.Checks),
 
+		batchSlots:       make(chan struct{}, maxBatches),
+		batchReadTimeout: batchReadTimeout,
 		unmappedWarnings: newUnmappedWarnings(),
 		wrongLogins:      &rate.Sometimes{Interval: time.Second},
 	}
@@ -126,6 +130,9 @@ func (s *Server) routes() http.Handler {
 	e.Match(read, "/metrics", echo.WrapHandler(s.Metrics.Handler()))
 	if s.Intake != nil {
 		e.POST("/push", s.acceptPush)
+		e.POST("/push/batch", s.acceptBatch)
+		e.POST("/push/retry", s.retryPushes)
+		e.POST("/push/cancel", s.cancelPushes)
 		e.Match(read, "/push", s.listPushes)
 		e.Match(read, "/push/:id", s.getPush)
 		e.DELETE("/push/:id", s.cancelPush)
@@ -176,11 +183,17 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
-				err = fmt.Errorf("panic: %v", cause)
-				s.Log.Error("panic while serving a request", slog.String("route", c.Path()),
-					slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+				err = s.panicked(c.Path(), cause)
 			}
 		}()
 		return next(c)
 	}
+}
+
+// panicked logs what was recovered, and where it came from.
+func (s *Server) panicked(route string, cause any) error {
+	err := fmt.Errorf("panic: %v", cause)
+	s.Log.Error("panic while serving a request", slog.String("route", route),
+		slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+	return err
 }

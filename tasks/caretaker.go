@@ -246,7 +246,11 @@ func (c *Caretaker) cancel(ctx context.Context, queue string, push Push) (gone b
 // remove takes the task away from asynq if it is still archived, and reports
 // whether asynq does not have it any more.
 func (c *Caretaker) remove(ctx context.Context, queue, id string) (gone bool, err error) {
-	answer, err := archiveTakeScript.Run(ctx, c.redis,
+	return takeFromArchive(ctx, c.redis, queue, id)
+}
+
+func takeFromArchive(ctx context.Context, client redis.UniversalClient, queue, id string) (gone bool, err error) {
+	answer, err := archiveTakeScript.Run(ctx, client,
 		[]string{asynqStateKey(queue, asynq.TaskStateArchived), asynqTaskKey(queue, id)}, id).Text()
 	if err != nil {
 		return false, fmt.Errorf("take task %s from the archive of queue %s: %w", id, queue, err)

@@ -5,6 +5,7 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -18,10 +19,19 @@ var (
 	retrySource string
 	//go:embed scripts/cancel.lua
 	cancelSource string
+	//go:embed scripts/unlist.lua
+	unlistSource string
 
 	retryScript  = redis.NewScript(retrySource)
 	cancelScript = redis.NewScript(recordSource + cancelSource)
+	unlistScript = redis.NewScript(unlistSource)
 )
+
+// RetryableStates lists the states in which Retry takes a push.
+func RetryableStates() []State { return []State{Failed, GivenUp, Cancelled, Retry, Scheduled} }
+
+// CancellableStates lists the states in which Cancel takes a push.
+func CancellableStates() []State { return []State{Scheduled, Pending, Retry} }
 
 // ErrIncomplete means that Redis did not answer while an operator's action was
 // under way: it may have been done, in part or not at all. It may be repeated.
@@ -56,7 +66,7 @@ type Clock interface {
 	Now() time.Time
 }
 
-// Operator does what people do to single pushes. It is safe for concurrent use.
+// Operator does what people do to pushes, one or many. It is safe for concurrent use.
 type Operator struct {
 	// OnCancelled is called for every push that the operator ends. It may be
 	// set before the first use.
@@ -135,16 +145,19 @@ func (o *Operator) retry(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	switch found.State {
-	case Failed, GivenUp, Cancelled, Retry, Scheduled:
-	default:
+	return o.retryFound(ctx, found, task, record)
+}
+
+func (o *Operator) retryFound(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
+	if !slices.Contains(RetryableStates(), found.State) {
 		return &StateError{Action: "retried", State: found.State}
 	}
 	if err := o.checkOpen(found); err != nil {
 		return err
 	}
-	forbids, err := retryScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id), o.channel.DeadKey()},
-		id, endSeen(record), secondsUntilForgotten(found.Push, o.retention.Dead, time.Now()),
+	id := found.Push.ID
+	forbids, err := retryScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id)},
+		endSeen(record), secondsUntilForgotten(found.Push, o.retention.Dead, time.Now()),
 	).Text()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrIncomplete, err)
@@ -152,7 +165,13 @@ func (o *Operator) retry(ctx context.Context, id string) error {
 	if forbids != "" {
 		return &StateError{Action: "retried", State: State(forbids)}
 	}
-	return o.run(ctx, task, found.Push)
+	if err := o.run(ctx, task, found.Push); err != nil {
+		return err
+	}
+	// A push that stays in the index although it is under way does no harm:
+	// whoever lists it looks at its state.
+	_ = unlistScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id), o.channel.DeadKey()}, id).Err()
+	return nil
 }
 
 // checkOpen leaves it to the handler to end a push whose expression cannot be
@@ -207,11 +226,14 @@ func (o *Operator) cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	switch found.State {
-	case Scheduled, Pending, Retry:
-	default:
+	return o.cancelFound(ctx, found, task, record)
+}
+
+func (o *Operator) cancelFound(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
+	if !slices.Contains(CancellableStates(), found.State) {
 		return &StateError{Action: "cancelled", State: found.State}
 	}
+	id := found.Push.ID
 	content, err := found.Push.encode()
 	if err != nil {
 		return err

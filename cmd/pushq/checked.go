@@ -47,6 +47,20 @@ func (o *checkedOperator) Cancel(ctx context.Context, id string) error {
 	return o.Operator.Cancel(ctx, id)
 }
 
+func (o *checkedOperator) RetryAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
+	if err := o.check(); err != nil {
+		return tasks.Bulk{}, err
+	}
+	return o.Operator.RetryAll(ctx, filter, limit, cursor)
+}
+
+func (o *checkedOperator) CancelAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
+	if err := o.check(); err != nil {
+		return tasks.Bulk{}, err
+	}
+	return o.Operator.CancelAll(ctx, filter, limit, cursor)
+}
+
 func (o *checkedOperator) check() error {
 	if !o.service.redisChecked.Load() {
 		return fmt.Errorf("%w: it has not been checked, or has been found unfit", tasks.ErrUnreadable)

@@ -83,7 +83,6 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{[]string{"sim", "swrve", "--keys", "/does/not/exist"}, "/does/not/exist"},
 		{[]string{"push", "get", "X", "--server", "nowhere"}, "--server"},
 		{[]string{"push", "list", "--status", "SENT", "--limit", "0"}, "--limit"},
-		{[]string{"push", "send", "--platform", "IOS"}, "required flag"},
 		{[]string{"load", "--server", "http://192.0.2.1"}, "--yes"},
 		{[]string{"load", "--server", "nowhere"}, "--server"},
 		{[]string{"load", "--threads", "0"}, "--threads"},
@@ -91,6 +90,15 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{[]string{"load", "--wait", "-1s"}, "--wait"},
 		{[]string{"health", "--server", "nowhere"}, "--server"},
 		{[]string{"health", "--ready", "--live"}, "ready"},
+		{[]string{"push", "send"}, "[platform batch]"},
+		{[]string{"push", "send", "--platform", "IOS"}, "missing [message prototype push-key]"},
+		{[]string{"push", "send", "--batch", "-", "--cron", "0 0 9 * * ?"}, "[batch cron]"},
+		{[]string{"push", "send", "--batch", "/does/not/exist"}, "/does/not/exist"},
+		{[]string{"push", "retry"}, "either one ID or"},
+		{[]string{"push", "cancel", "ID", "--status", "PENDING"}, "either one ID or"},
+		{[]string{"push", "retry", "ID", "--since", "2h"}, "either one ID or"},
+		{[]string{"push", "retry", "--since", "2h"}, "either one ID or"},
+		{[]string{"push", "retry", "--status", "FAILED", "--since", "yesterday"}, "--since"},
 		{[]string{"no-such-command"}, "no-such-command"},
 	} {
 		output, err := execute(mistake.arguments...)

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,19 +17,26 @@ import (
 )
 
 func newPushListCommand() *cobra.Command {
-	var status string
+	var status, since string
 	var limit int
 	var asJSON bool
 	command := &cobra.Command{
 		Use:     "list --status STATUS",
 		Short:   "List pushes in a state",
-		Example: `  pushq push list --status RETRY --limit 20`,
+		Example: `  pushq push list --status FAILED --since 2h --limit 20`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if limit < 1 {
 				return fmt.Errorf("--limit %d: must be at least 1", limit)
 			}
-			items, more, err := listPushes(command, status, limit)
+			var from time.Time
+			if since != "" {
+				var err error
+				if from, err = parseSince(since, time.Now()); err != nil {
+					return err
+				}
+			}
+			items, more, err := listPushes(command, status, from, limit)
 			if err != nil {
 				return err
 			}
@@ -41,6 +50,7 @@ func newPushListCommand() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&status, "status", "", fmt.Sprintf("one of %v", tasks.States()))
+	command.Flags().StringVar(&since, "since", "", "only those that were accepted or tried since, such as 2h or 2026-11-27T09:00:00Z")
 	command.Flags().IntVar(&limit, "limit", 50, "how many at most")
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	_ = command.MarkFlagRequired("status")
@@ -48,9 +58,11 @@ func newPushListCommand() *cobra.Command {
 }
 
 // listPushes follows the pages up to limit, and reports whether there may be
-// more.
-func listPushes(command *cobra.Command, status string, limit int) (items []json.RawMessage, more bool, err error) {
+// more. Pushes that were tried come newest end first: after a page on which all
+// are too old, so are those of the next.
+func listPushes(command *cobra.Command, status string, since time.Time, limit int) (items []json.RawMessage, more bool, err error) {
 	client := newPushClient(command)
+	triedNewestFirst := slices.Contains([]tasks.State{tasks.Sent, tasks.Failed, tasks.GivenUp}, tasks.State(status))
 	for cursor := ""; ; {
 		query := url.Values{"status": {status}, "limit": {strconv.Itoa(min(limit-len(items), tasks.MaxPage))}}
 		if cursor != "" {
@@ -67,11 +79,41 @@ func listPushes(command *cobra.Command, status string, limit int) (items []json.
 		if err := json.Unmarshal(answer, &page); err != nil {
 			return nil, false, fmt.Errorf("read the answer: %w", err)
 		}
-		items = append(items, page.Items...)
-		if cursor = page.Next; cursor == "" || len(items) >= limit {
-			return items, cursor != "", nil
+		before := len(items)
+		for _, item := range page.Items {
+			recent, err := isSince(item, since)
+			if err != nil {
+				return nil, false, err
+			}
+			if recent {
+				items = append(items, item)
+			}
+		}
+		tooOld := triedNewestFirst && len(page.Items) > 0 && len(items) == before
+		if cursor = page.Next; cursor == "" || tooOld || len(items) >= limit {
+			return items, cursor != "" && !tooOld, nil
 		}
 	}
+}
+
+// isSince reports whether the push was accepted or tried at the time or after.
+func isSince(item json.RawMessage, since time.Time) (bool, error) {
+	var push struct {
+		CreatedAt time.Time `json:"createdAt"`
+		Attempts  []struct {
+			StartedAt time.Time `json:"startedAt"`
+		} `json:"attempts"`
+	}
+	if err := json.Unmarshal(item, &push); err != nil {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	latest := push.CreatedAt
+	for _, attempt := range push.Attempts {
+		if attempt.StartedAt.After(latest) {
+			latest = attempt.StartedAt
+		}
+	}
+	return !latest.Before(since), nil
 }
 
 func printPushes(out io.Writer, items []json.RawMessage, asJSON bool) error {

@@ -18,13 +18,17 @@ func newPushSendCommand() *cobra.Command {
 		CronExpression      string `json:"cronExpression,omitempty"`
 		TimeZone            string `json:"timeZone,omitempty"`
 	}
-	var idempotencyKey string
+	var idempotencyKey, batch string
 	command := &cobra.Command{
-		Use:     "send",
-		Short:   "Post a push and print its id",
-		Example: `  pushq push send --platform IOS --prototype Hello --push-key 463B3209-6E33-4E88-AF52-CDA87C0550EC --message 'Hello client!'`,
-		Args:    cobra.NoArgs,
+		Use:   "send",
+		Short: "Post a push and print its id, or a file of pushes",
+		Example: `  pushq push send --platform IOS --prototype Hello --push-key 463B3209-6E33-4E88-AF52-CDA87C0550EC --message 'Hello client!'
+  pushq push send --batch pushes.ndjson`,
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if batch != "" {
+				return sendBatch(command, batch)
+			}
 			body, err := json.Marshal(push)
 			if err != nil {
 				return fmt.Errorf("encode the push: %w", err)
@@ -49,8 +53,11 @@ func newPushSendCommand() *cobra.Command {
 	flags.StringVar(&push.CronExpression, "cron", "", "when it may be sent (cronExpression); see pushq window")
 	flags.StringVar(&push.TimeZone, "time-zone", "", "IANA time zone of --cron")
 	flags.StringVar(&idempotencyKey, "idempotency-key", "", "makes repeating the command safe")
-	for _, name := range []string{"platform", "prototype", "push-key", "message"} {
-		_ = command.MarkFlagRequired(name)
+	flags.StringVar(&batch, "batch", "", "instead of one push: a file (- for the input) with one push a line, as JSON with the fields of POST /push and idempotencyKey; prints one result a line")
+	command.MarkFlagsOneRequired("platform", "batch")
+	command.MarkFlagsRequiredTogether("platform", "prototype", "push-key", "message")
+	for _, name := range []string{"platform", "cron", "time-zone", "idempotency-key"} {
+		command.MarkFlagsMutuallyExclusive("batch", name)
 	}
 	return command
 }

@@ -60,11 +60,7 @@ func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (s
 		require.Zero(t, process.Wait(30*time.Second))
 	}
 
-	response, err := http.Get(sim.URL() + "/stats")
-	require.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	var stats swrvesim.Stats
-	require.NoError(t, json.NewDecoder(response.Body).Decode(&stats))
+	stats := simulatorStats(t, sim)
 
 	// From the first start to the last one.
 	first, last := *sent[0].Attempts[0].StartedAt, *sent[0].Attempts[0].StartedAt
@@ -76,4 +72,15 @@ func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (s
 		}
 	}
 	return stats, sent, last.Sub(first)
+}
+
+// simulatorStats asks a simulator that is a process of its own what it has seen.
+func simulatorStats(t *testing.T, sim *testenv.Process) swrvesim.Stats {
+	t.Helper()
+	response, err := http.Get(sim.URL() + "/stats")
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	var stats swrvesim.Stats
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&stats))
+	return stats
 }

@@ -174,13 +174,14 @@ func explainListen(address string, err error) error {
 
 func (s *service) newServer(intake *tasks.Intake, dashboard http.Handler, zone *time.Location) *api.Server {
 	options := api.Options{
-		Clock:        s.clock,
-		Checks:       s.checks(),
-		Metrics:      s.metrics,
-		APIKeys:      make(map[string]string, len(s.settings.HTTP.APIKeys)),
-		MaxBodyBytes: s.settings.HTTP.MaxBodyBytes,
-		Zone:         zone,
-		MaxSchedule:  time.Duration(s.settings.Push.MaxScheduleDays) * 24 * time.Hour,
+		Clock:         s.clock,
+		Checks:        s.checks(),
+		Metrics:       s.metrics,
+		APIKeys:       make(map[string]string, len(s.settings.HTTP.APIKeys)),
+		MaxBodyBytes:  s.settings.HTTP.MaxBodyBytes,
+		MaxBatchBytes: s.settings.HTTP.MaxBatchBytes,
+		Zone:          zone,
+		MaxSchedule:   time.Duration(s.settings.Push.MaxScheduleDays) * 24 * time.Hour,
 		Mapped: func(prototype, platform string) bool {
 			return s.settings.Swrve.MessagePrototypePushKeys[prototype][platform] != ""
 		},

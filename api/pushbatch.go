@@ -1,0 +1,217 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"golang.org/x/sync/errgroup"
+
+	"pushq/tasks"
+)
+
+const (
+	// maxBatchItems is how many pushes a batch may hold.
+	maxBatchItems = 10_000
+	// maxBatches bounds the memory for batches: so many at a time.
+	maxBatches = 8
+	// batchConcurrency is how many pushes of a batch are on their way to Redis
+	// at a time, in a few pipelines.
+	batchConcurrency = 128
+	// batchReadTimeout lets 32 MiB arrive at 2.3 Mbit/s.
+	batchReadTimeout = 2 * time.Minute
+	// batchPatience is how long Redis may take nothing.
+	batchPatience = time.Second
+	// batchTimeout ends the acceptance of a batch, with items left over.
+	batchTimeout = 20 * time.Second
+)
+
+// batchResult is the answer to one item: its id, or why it was not accepted.
+type batchResult struct {
+	ID       string   `json:"id,omitempty"`
+	Replayed bool     `json:"replayed,omitempty"`
+	Error    *problem `json:"error,omitempty"`
+}
+
+// acceptBatch answers with one result per push, in their order. Nothing is
+// accepted before the whole body has come.
+func (s *Server) acceptBatch(c echo.Context) error {
+	header := c.Request().Header
+	mediaType, err := requireMediaType(header, append([]string{ndjsonMediaType}, pushMediaTypes...)...)
+	if err != nil {
+		return err
+	}
+	if len(header.Values(idempotencyKeyHeader)) > 0 {
+		return invalid("", fieldError{idempotencyKeyHeader, "has no meaning for a batch: give each push its own idempotencyKey"})
+	}
+	leave, err := s.enterBatch(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	items, err := s.readBatch(c, mediaType)
+	if err != nil {
+		return err
+	}
+
+	// Not the request's own context: the caller may be gone after the upload.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), batchTimeout)
+	defer cancel()
+	b := batch{server: s, caller: caller(c), results: make([]batchResult, len(items))}
+	b.accept(ctx, items)
+	if err := b.failure(); err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, b.results)
+}
+
+// enterBatch waits for one of the batches under way to leave, if there are too
+// many.
+func (s *Server) enterBatch(ctx context.Context) (leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	select {
+	case s.batchSlots <- struct{}{}:
+		return func() { <-s.batchSlots }, nil
+	case <-ctx.Done():
+		busy := newProblem(http.StatusServiceUnavailable, "unavailable", "Not accepted",
+			fmt.Sprintf("%d batches are under way here already. This one was not accepted; try again later.", maxBatches))
+		busy.retryAfter = 2
+		return nil, busy
+	}
+}
+
+// readBatch reads the whole body and splits it.
+func (s *Server) readBatch(c echo.Context, mediaType string) ([][]byte, error) {
+	control := http.NewResponseController(c.Response())
+	until := time.Now().Add(s.batchReadTimeout)
+	if err := errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until.Add(writeTimeout))); err != nil {
+		return nil, fmt.Errorf("give a batch its time: %w", err)
+	}
+	body, err := readBody(c, s.MaxBatchBytes)
+	if err != nil {
+		return nil, err
+	}
+	split := splitArray
+	if mediaType == ndjsonMediaType {
+		split = splitLines
+	}
+	items, err := split(body, maxBatchItems)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(items) == 0:
+		return nil, invalid("The batch is empty.")
+	case len(items) > maxBatchItems:
+		return nil, newProblem(http.StatusRequestEntityTooLarge, "too-large", "Too large",
+			fmt.Sprintf("The batch has more than %d pushes.", maxBatchItems))
+	}
+	return items, nil
+}
+
+// A batch is one under way. Each item writes its own result.
+type batch struct {
+	server  *Server
+	caller  string
+	results []batchResult
+
+	accepted atomic.Int64
+	// failingSince is when Redis failed, if it has taken nothing since; 0 while
+	// it works.
+	failingSince atomic.Int64
+	// unstored and unknown are the first of the items' errors of their kind.
+	unstored, unknown atomic.Pointer[error]
+}
+
+// accept takes the items in their order, many at a time. Those with the same
+// idempotency key come one after the other, so that the first of them is the
+// one that is accepted.
+func (b *batch) accept(ctx context.Context, items [][]byte) {
+	var underway errgroup.Group
+	underway.SetLimit(batchConcurrency)
+	latest := make(map[string]chan struct{}) // by id, of keyed items
+	for place, item := range items {
+		push, keyed, err := b.server.decodeItem(item, b.caller)
+		if err != nil {
+			b.results[place] = batchResult{Error: problemFor(err)}
+			continue
+		}
+		var before, done chan struct{}
+		if keyed {
+			before, done = latest[push.ID], make(chan struct{})
+			latest[push.ID] = done
+		}
+		underway.Go(func() error {
+			if before != nil {
+				<-before
+			}
+			b.results[place] = b.acceptItem(ctx, push, keyed)
+			if done != nil {
+				close(done)
+			}
+			return nil
+		})
+	}
+	_ = underway.Wait() // errors are in the results
+}
+
+func (b *batch) acceptItem(ctx context.Context, push tasks.Push, keyed bool) (result batchResult) {
+	defer func() {
+		if cause := recover(); cause != nil { // no other goroutine would catch it
+			result = batchResult{Error: problemFor(b.server.panicked("/push/batch", cause))}
+		}
+	}()
+	replayed, err := false, error(tasks.ErrNotStored)
+	if ctx.Err() == nil && !b.givenUp() {
+		itemContext, cancel := context.WithTimeout(ctx, acceptTimeout)
+		defer cancel()
+		replayed, err = b.server.accept(itemContext, push, keyed)
+	}
+	switch {
+	case err == nil:
+		b.failingSince.Store(0)
+		b.accepted.Add(1)
+		return batchResult{ID: push.ID, Replayed: replayed}
+	case errors.Is(err, tasks.ErrOutcomeUnknown):
+		b.failingSince.CompareAndSwap(0, time.Now().UnixMilli())
+		b.unknown.CompareAndSwap(nil, &err)
+	case errors.Is(err, tasks.ErrNotStored), errors.Is(err, tasks.ErrUnreadable):
+		b.failingSince.CompareAndSwap(0, time.Now().UnixMilli())
+		b.unstored.CompareAndSwap(nil, &err)
+	default:
+		if problemFor(err).Status == http.StatusInternalServerError {
+			b.server.Log.Error("push of a batch failed", slog.String("id", push.ID), slog.Any("error", err))
+		}
+	}
+	return batchResult{Error: problemFor(err)}
+}
+
+// givenUp reports whether Redis is taken to be away: the items that are left
+// are not tried.
+func (b *batch) givenUp() bool {
+	since := b.failingSince.Load()
+	return since != 0 && time.Since(time.UnixMilli(since)) > batchPatience
+}
+
+// failure is the answer to the whole batch if Redis took nothing of it. If it
+// took some, the log says that it did not take all.
+func (b *batch) failure() error {
+	first := b.unknown.Load()
+	if first == nil {
+		first = b.unstored.Load()
+	}
+	switch {
+	case first == nil:
+		return nil
+	case b.accepted.Load() == 0:
+		return *first
+	}
+	b.server.Log.Error("batch not accepted in full", slog.Int("items", len(b.results)),
+		slog.Int64("accepted", b.accepted.Load()), slog.Any("error", *first))
+	return nil
+}
