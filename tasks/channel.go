@@ -50,4 +50,7 @@ func (c Channel) PaceKey() string { return c.key("pace") }
 // BrakeKey exists while the provider has asked every sender to wait.
 func (c Channel) BrakeKey() string { return c.key("brake") }
 
+// PaceOverrideKey exists while an operator wants the channel to send slower.
+func (c Channel) PaceOverrideKey() string { return c.key("pace:override") }
+
 func (c Channel) key(name string) string { return "pushq:{" + c.Name + "}:" + name }
