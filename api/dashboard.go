@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -57,7 +58,12 @@ func (s *Server) serveDashboard() echo.HandlerFunc {
 		if crossOrigin.Check(c.Request()) != nil {
 			return forbidden("The request comes from a page of another site.")
 		}
-		return handler(c)
+		err := handler(c)
+		if method := c.Request().Method; method != http.MethodGet && method != http.MethodHead {
+			s.Log.Info("operator", slog.String("action", "dashboard"), slog.String("caller", s.Dashboard.User),
+				slog.String("request", method+" "+c.Request().URL.Path), slog.Int("status", c.Response().Status))
+		}
+		return err
 	}
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -21,9 +22,18 @@ const (
 // A Check is one thing that must be well for the process to do its work.
 type Check struct {
 	Name string
-	// Run returns what is wrong, for the operator to read.
+	// Run returns what is wrong, for the operator to read; a *Paused is
+	// shown, but nothing is wrong with it.
 	Run func(context.Context) error
 }
+
+// Paused is the result of a check that found queues that somebody has stopped:
+// the process does its work, and accepts pushes.
+type Paused struct {
+	Queues []string
+}
+
+func (p *Paused) Error() string { return fmt.Sprintf("paused: %v", p.Queues) }
 
 // run is Run without its panics: each check has a goroutine of its own, in
 // which a panic would end the process.
@@ -55,11 +65,14 @@ type checkReport struct {
 	Status         string `json:"status"`
 	ResponseTimeMS int64  `json:"response_time_ms"`
 	Error          string `json:"error,omitempty"`
+	// Paused names the queues that somebody has stopped.
+	Paused []string `json:"paused,omitempty"`
 }
 
 const (
 	healthy   = "healthy"
 	unhealthy = "unhealthy"
+	paused    = "paused" // of one check only
 )
 
 // report runs all checks at once.
@@ -74,13 +87,17 @@ func (h *health) report(ctx context.Context) healthReport {
 			started := time.Now()
 			err := check.run(ctx)
 			result := checkReport{Status: healthy, ResponseTimeMS: time.Since(started).Milliseconds()}
-			if err != nil {
+			var stopped *Paused
+			switch {
+			case errors.As(err, &stopped):
+				result.Status, result.Paused = paused, stopped.Queues
+			case err != nil:
 				result.Status, result.Error = unhealthy, err.Error()
 			}
 			mutex.Lock()
 			defer mutex.Unlock()
 			report.Checks[check.Name] = result
-			if err != nil {
+			if result.Status == unhealthy {
 				report.Status = unhealthy
 			}
 		})

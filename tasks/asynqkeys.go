@@ -4,8 +4,8 @@ import "github.com/hibiken/asynq"
 
 // asynq's own keys, as asynq v0.26.0 names them (internal/base: AllQueues,
 // QueueKeyPrefix and the functions after it). They are read where its
-// Inspector has no call: registering a queue, listing from a cursor, and
-// taking from the archive.
+// Inspector has no call: registering a queue, listing from a cursor, taking
+// from the archive, telling whether a queue is paused, and mending faults.
 const asynqQueuesKey = "asynq:queues"
 
 // asynqStateKey is the list (pending, active) or sorted set (all others) of a
@@ -13,6 +13,13 @@ const asynqQueuesKey = "asynq:queues"
 func asynqStateKey(queue string, state asynq.TaskState) string {
 	return "asynq:{" + queue + "}:" + state.String()
 }
+
+// asynqLeaseKey is the sorted set of a queue's active ids by the second at which
+// the worker that holds them is taken for dead.
+func asynqLeaseKey(queue string) string { return "asynq:{" + queue + "}:lease" }
+
+// asynqPausedKey exists while a queue is paused.
+func asynqPausedKey(queue string) string { return "asynq:{" + queue + "}:paused" }
 
 // asynqTaskKey is the hash of one task of a queue.
 func asynqTaskKey(queue, id string) string { return "asynq:{" + queue + "}:t:" + id }
