@@ -62,7 +62,7 @@ func TestAPaceComesBackWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve", "SWRVE_DELAYMILLIS=10")
-	_, err := w.operate("pace", "0.5", "--for", "4s")
+	_, err := w.operate("pace", "0.5", "--for", "2s")
 	require.NoError(t, err)
 	ids := acceptMany(t, serve, 100, "user-")
 	waitForAll(t, serve, ids, tasks.Sent, 40*time.Second) // 200 s at the slow pace
