@@ -25,7 +25,7 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what is wrong with the queues, and what to do about it",
 		Long: `Look at Redis, its clock and the queues, and say what is wrong, what that does to pushes, and how it is mended.
-It reads page by page and blocks nobody; with a million tasks it takes some seconds. What looks wrong is looked at again
+It reads page by page and blocks nobody; with a million tasks it takes up to a minute. What looks wrong is looked at again
 after six seconds, because most of it is only on its way.
 
 Without --fix nothing is changed. --fix mends what can be mended without sending a push twice or losing one:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -323,6 +324,37 @@ func TestAsynqsCancelOfAPushThatWaitsForItsTurn(t *testing.T) {
 	require.NoError(t, err)
 	waitForAll(t, serve, []string{first, waiting}, tasks.Sent, 40*time.Second)
 	require.Equal(t, map[string]int{"first": 1, "waiting": 1}, w.deliveries())
+}
+
+// The record of a deleted push has all that is needed to send it.
+func TestADeletedPushWithARecordCanBeRetried(t *testing.T) {
+	t.Parallel()
+	w := newOperatorWorld(t)
+	require.NoError(t, w.inspector.DeleteTask("swrve", w.ids["RETRY"]))
+	require.NoError(t, w.inspector.DeleteTask("swrve", w.ids["FAILED"]))
+	require.NoError(t, w.inspector.UnpauseQueue("swrve"))
+	for _, state := range []string{"RETRY", "FAILED"} {
+		_, err := execute("push", "retry", w.ids[state], "--server", w.serve.URL())
+		require.NoError(t, err)
+		require.Len(t, waitFor(t, w.serve, w.ids[state], tasks.Sent, 20*time.Second).Attempts, 2)
+	}
+}
+
+// With its idempotency key, a push of which nothing is left is stored anew.
+func TestADeletedPushCanBePostedAgainWithItsKey(t *testing.T) {
+	t.Parallel()
+	w := newOperatorWorld(t)
+	key := []string{"Idempotency-Key", "key"}
+	_, header, _ := post(t, w.serve, pushBody("keyed"), key...)
+	id := strings.TrimPrefix(header.Get("Location"), "/push/")
+	require.NoError(t, w.inspector.DeleteTask("swrve", id))
+	status, _, _ := post(t, w.serve, pushBody("changed"), key...)
+	require.Equal(t, http.StatusConflict, status)
+	status, _, _ = post(t, w.serve, pushBody("keyed"), key...)
+	require.Equal(t, http.StatusAccepted, status)
+	require.NoError(t, w.inspector.UnpauseQueue("swrve"))
+	waitFor(t, w.serve, id, tasks.Sent, 20*time.Second)
+	require.Equal(t, 1, w.deliveries()["keyed"])
 }
 
 // What a push ended with before a retry of pushq's says nothing any more.

@@ -20,12 +20,18 @@ local state = redis.call('HGET', KEYS[1], 'state')
 if not state or state == 'aggregating' then return 'WELL' end
 
 local places = {'pending', 'active', 'scheduled', 'retry', 'archived', 'completed'}
-local found
-for place, name in ipairs(places) do
-  local command = place <= 2 and 'LPOS' or 'ZSCORE'
-  if (not found or name == state) and redis.call(command, KEYS[place + 1], ARGV[1]) then found = name end
+local function is_in(place)
+  return redis.call(place <= 2 and 'LPOS' or 'ZSCORE', KEYS[place + 1], ARGV[1])
 end
-if found == state then return 'WELL' end
+
+-- The pending list may be long: it is searched only for what is not elsewhere.
+for place, name in ipairs(places) do
+  if name == state and is_in(place) then return 'WELL' end
+end
+local found
+for place = #places, 1, -1 do
+  if not found and places[place] ~= state and is_in(place) then found = places[place] end
+end
 if ARGV[2] ~= 'fix' then return 'WRONG' end
 
 if found then
