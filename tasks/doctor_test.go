@@ -76,7 +76,7 @@ func (w *ward) requireFaultMended(name string, ids ...string) {
 // take has a worker that dies at once take the next pushes of a queue.
 func (w *ward) take(queue string, lease time.Time, ids ...string) {
 	for range ids {
-		id, err := w.client.RPopLPush(w.t.Context(), asynqStateKey(queue, asynq.TaskStatePending), asynqStateKey(queue, asynq.TaskStateActive)).Result()
+		id, err := w.client.LMove(w.t.Context(), asynqStateKey(queue, asynq.TaskStatePending), asynqStateKey(queue, asynq.TaskStateActive), "RIGHT", "LEFT").Result()
 		require.NoError(w.t, err)
 		require.Contains(w.t, ids, id)
 		require.NoError(w.t, w.client.HSet(w.t.Context(), asynqTaskKey(queue, id), "state", "active").Err())
