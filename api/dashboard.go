@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -52,6 +53,16 @@ func (s *Server) enterDashboard(c echo.Context) error {
 	// reach this host from any page.
 	if s.crossOrigin.Check(c.Request()) != nil {
 		return forbidden("The request comes from a page of another site.")
+	}
+	return nil
+}
+
+// serveDashboard logs what people do there.
+func (s *Server) serveDashboard(c echo.Context) error {
+	s.Dashboard.Handler.ServeHTTP(c.Response(), c.Request())
+	if method := c.Request().Method; method != http.MethodGet && method != http.MethodHead {
+		s.Log.Info("operator", slog.String("action", "dashboard"), slog.String("caller", s.Dashboard.User),
+			slog.String("request", method+" "+c.Request().URL.Path), slog.Int("status", c.Response().Status))
 	}
 	return nil
 }

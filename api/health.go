@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -24,9 +25,18 @@ type Check struct {
 	// Degrades means that the process goes on working without it, though not
 	// fully: it is reported, but a load balancer must not turn away for it.
 	Degrades bool
-	// Run returns what is wrong, for the operator to read.
+	// Run returns what is wrong, for the operator to read; a *Paused is
+	// shown, but nothing is wrong with it.
 	Run func(context.Context) error
 }
+
+// Paused is the result of a check that found queues that somebody has stopped:
+// the process does its work, and accepts pushes.
+type Paused struct {
+	Queues []string
+}
+
+func (p *Paused) Error() string { return fmt.Sprintf("paused: %v", p.Queues) }
 
 // run is Run without its panics: each check has a goroutine of its own, in
 // which a panic would end the process.
@@ -40,9 +50,12 @@ func (c Check) run(ctx context.Context) (err error) {
 }
 
 func (c Check) status(err error) string {
+	var stopped *Paused
 	switch {
 	case err == nil:
 		return healthy
+	case errors.As(err, &stopped):
+		return paused
 	case c.Degrades:
 		return degraded
 	default:
@@ -69,12 +82,15 @@ type checkReport struct {
 	Status         string `json:"status"`
 	ResponseTimeMS int64  `json:"response_time_ms"`
 	Error          string `json:"error,omitempty"`
+	// Paused names the queues that somebody has stopped.
+	Paused []string `json:"paused,omitempty"`
 }
 
 const (
 	healthy   = "healthy"
 	degraded  = "degraded"
 	unhealthy = "unhealthy"
+	paused    = "paused" // of one check only
 )
 
 // report runs all checks at once.
@@ -89,13 +105,17 @@ func (h *health) report(ctx context.Context) healthReport {
 			started := time.Now()
 			err := check.run(ctx)
 			result := checkReport{Status: check.status(err), ResponseTimeMS: time.Since(started).Milliseconds()}
-			if err != nil {
+			var stopped *Paused
+			if errors.As(err, &stopped) {
+				result.Paused = stopped.Queues
+			} else if err != nil {
 				result.Error = err.Error()
 			}
 			mutex.Lock()
 			defer mutex.Unlock()
 			report.Checks[check.Name] = result
-			if result.Status == unhealthy || report.Status == healthy {
+			switch {
+			case result.Status == unhealthy, result.Status == degraded && report.Status == healthy:
 				report.Status = result.Status
 			}
 		})

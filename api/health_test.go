@@ -35,6 +35,24 @@ func TestHealthReport(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.get("/health/ready").status)
 }
 
+func TestPausedQueuesAreShownAndNothingIsWrongWithThem(t *testing.T) {
+	t.Parallel()
+	s := prepareService(t)
+	s.options.Checks = append(s.options.Checks, Check{Name: "queues", Run: func(context.Context) error {
+		return &Paused{Queues: []string{"swrve"}}
+	}})
+	s.start()
+	got := s.get("/health")
+	require.Equal(t, http.StatusOK, got.status)
+	var report healthReport
+	require.NoError(t, json.Unmarshal([]byte(got.body), &report))
+	require.Equal(t, "healthy", report.Status)
+	require.Equal(t, "paused", report.Checks["queues"].Status)
+	require.Equal(t, []string{"swrve"}, report.Checks["queues"].Paused)
+	require.Empty(t, report.Checks["queues"].Error)
+	require.Equal(t, http.StatusOK, s.get("/health/ready").status)
+}
+
 func TestOneUnhealthyCheck(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(context.Context) error{

@@ -139,9 +139,8 @@ func (s *Server) routes() http.Handler {
 		e.POST("/push/:id/retry", s.retryPush)
 	}
 	if s.Dashboard.Handler != nil {
-		dashboard := echo.WrapHandler(s.Dashboard.Handler)
-		e.Any(DashboardPath, dashboard)
-		e.Any(DashboardPath+"/*", dashboard)
+		e.Any(DashboardPath, s.serveDashboard)
+		e.Any(DashboardPath+"/*", s.serveDashboard)
 	}
 	return e
 }

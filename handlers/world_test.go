@@ -119,7 +119,7 @@ func (w *world) work(force workforce) (stop func()) {
 		PushKeys: map[string]map[string]string{"Hello": {tasks.IOS: campaignKey}},
 	})
 	pace := limiter.Start(w.clients.Control, limiter.Options{
-		PaceKey: tasks.Swrve.PaceKey(), BrakeKey: tasks.Swrve.BrakeKey(), Delay: force.pace, Log: log,
+		Keys: limiter.Keys{Pace: tasks.Swrve.PaceKey(), Brake: tasks.Swrve.BrakeKey(), Override: tasks.Swrve.PaceOverrideKey()}, Delay: force.pace, Log: log,
 	})
 	var provider handlers.Provider = client
 	if force.provider != nil {

@@ -60,4 +60,7 @@ func (c Channel) ProbeKeys() []string {
 	return keys
 }
 
+// PaceOverrideKey exists while an operator wants the channel to send slower.
+func (c Channel) PaceOverrideKey() string { return c.key("pace:override") }
+
 func (c Channel) key(name string) string { return "pushq:{" + c.Name + "}:" + name }

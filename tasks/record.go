@@ -29,6 +29,12 @@ func (r *Record) delivered() bool {
 	return false
 }
 
+// retriedSince reports whether somebody has requeued the push after its last
+// attempt.
+func (r *Record) retriedSince() bool {
+	return r.BudgetFrom > 0 && r.BudgetFrom == len(r.Attempts)
+}
+
 // AttemptStatus is where an attempt stands.
 type AttemptStatus string
 

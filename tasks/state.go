@@ -91,6 +91,9 @@ func archivedState(lastError string, record *Record) State {
 	switch {
 	case record != nil && record.End == Cancelled:
 		return Cancelled
+	case record != nil && record.End == "" && record.retriedSince():
+		// The text is left over from before the retry.
+		return Cancelled
 	case strings.HasPrefix(lastError, GivenUpPrefix):
 		return GivenUp
 	case strings.HasPrefix(lastError, FailedPrefix):

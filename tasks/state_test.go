@@ -34,6 +34,7 @@ func undelivered() map[string]*Record {
 		"no attempts":           {},
 		"an attempt in process": {Attempts: []Attempt{{Status: AttemptInProcess}}},
 		"a failed attempt":      {Attempts: failed},
+		"retried since":         {Attempts: failed, BudgetFrom: 1},
 		"ended FAILED":          {Attempts: failed, End: Failed},
 		"ended GIVEN_UP":        {Attempts: failed, End: GivenUp},
 		"ended CANCELLED":       {Attempts: failed, End: Cancelled},
@@ -78,9 +79,9 @@ var stateRules = []struct {
 	}},
 
 	{state: asynq.TaskStateArchived, want: Failed, texts: []string{"failed: SWRVE 400: no such user"},
-		except: map[string]State{"ended CANCELLED": Cancelled}},
+		except: map[string]State{"ended CANCELLED": Cancelled, "retried since": Cancelled}},
 	{state: asynq.TaskStateArchived, want: GivenUp, texts: []string{"given up: OTHER: no answer"},
-		except: map[string]State{"ended CANCELLED": Cancelled}},
+		except: map[string]State{"ended CANCELLED": Cancelled, "retried since": Cancelled}},
 	// An operator's hand, unless the record knows better.
 	{state: asynq.TaskStateArchived, want: Cancelled, texts: []string{
 		"", "deferred: window opens 2026-11-27T09:00:00Z", "deferred: shutdown", "deferred: brake: the provider asked to wait",

@@ -32,6 +32,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
 		"", "dev", "serve", "api", "worker", "sim", "sim swrve", "push", "push send", "push get", "push list", "push retry", "push cancel",
+		"pause", "resume", "pace", "doctor",
 		"window", "health", "load", "config", "config check", "config show", "config doc", "version",
 	} {
 		output, err := execute(append(strings.Fields(command), "--help")...)

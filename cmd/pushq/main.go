@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,6 +18,9 @@ func main() {
 	go stopOnSignals(stop)
 	if err := newRootCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "pushq:", err)
+		if errors.Is(err, errFindings) {
+			os.Exit(2)
+		}
 		os.Exit(1) //nolint:gocritic // stop only ends what the exit ends too
 	}
 }
@@ -43,6 +47,10 @@ func newRootCommand() *cobra.Command {
 		newPushCommand(),
 		newHealthCommand(),
 		newLoadCommand(),
+		newPauseCommand(),
+		newResumeCommand(),
+		newPaceCommand(),
+		newDoctorCommand(),
 		newWindowCommand(),
 		newConfigCommand(),
 		newVersionCommand(),

@@ -224,6 +224,16 @@ func (s *service) checks() []api.Check {
 			}
 			return nil
 		}},
+		{Name: "queues", Run: func(ctx context.Context) error {
+			paused, err := tasks.PausedQueues(ctx, s.clients.Read, tasks.Swrve)
+			if err != nil {
+				return errors.New("redis does not tell whether queues are paused")
+			}
+			if len(paused) > 0 {
+				return &api.Paused{Queues: paused}
+			}
+			return nil
+		}},
 	}
 	if s.roles.api {
 		checks = append(checks, api.Check{Name: "admission", Degrades: true, Run: func(context.Context) error {

@@ -81,9 +81,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 		MaxRetryAfter:      settings.MaxRetryAfter,
 		PushKeys:           revealPushKeys(s.settings.Swrve.MessagePrototypePushKeys),
 	})
-	pace := limiter.Start(s.clients.Control, limiter.Options{
-		PaceKey: tasks.Swrve.PaceKey(), BrakeKey: tasks.Swrve.BrakeKey(), Delay: settings.Delay(), Log: s.log,
-	})
+	pace := limiter.Start(s.clients.Control, limiter.Options{Keys: paceKeys(), Delay: settings.Delay(), Log: s.log})
 	delivery := handlers.NewDelivery(handlers.Options{
 		Channel:     tasks.Swrve,
 		MaxAttempts: s.settings.Push.Retry.MaxAttempts,

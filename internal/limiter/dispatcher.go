@@ -23,6 +23,7 @@ type dispatcher struct {
 	announced  time.Time
 	clock      redisClock
 	warned     bool
+	override   time.Duration // an operator's, as last heard of
 }
 
 func newDispatcher(l *Limiter) *dispatcher {
@@ -165,7 +166,7 @@ func (d *dispatcher) receive(r reservation) {
 	if r.delay < d.pace() {
 		d.giveUpBeyond(time.Now().Add(d.clock.reach(r.delay)))
 	}
-	d.setPace(r.delay)
+	d.setPace(r.delay, r.override)
 	if r.brake > 0 {
 		d.brake(r.brake)
 		return
@@ -215,9 +216,20 @@ func (d *dispatcher) brake(remaining time.Duration) {
 
 func (d *dispatcher) pace() time.Duration { return time.Duration(d.inForce.Load()) }
 
-func (d *dispatcher) setPace(delay time.Duration) {
+// setPace says in the log why the pace is not the configured one, when the
+// reason changes.
+func (d *dispatcher) setPace(delay, override time.Duration) {
 	d.inForce.Store(int64(delay))
-	if slower := delay > d.delay; slower != d.warned {
+	if override != d.override {
+		d.override = override
+		if override > 0 {
+			d.log.Warn("operator", slog.String("action", "pace"), slog.Duration("configured", d.delay),
+				slog.Duration("in_force", delay))
+		} else {
+			d.log.Info("operator", slog.String("action", "pace reset"), slog.Duration("in_force", delay))
+		}
+	}
+	if slower := delay > max(d.delay, override); slower != d.warned {
 		d.warned = slower
 		if slower {
 			d.log.Warn("another process on this redis is configured with a slower pace, which wins",

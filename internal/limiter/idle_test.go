@@ -81,7 +81,7 @@ func TestNothingToDoCostsNothing(t *testing.T) {
 			client := connect(t, server.URL())
 			hook := countingHook{new(atomic.Int64)}
 			client.AddHook(hook)
-			l := Start(client, Options{PaceKey: paceKey, BrakeKey: brakeKey, Delay: 2 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+			l := Start(client, Options{Keys: testKeys, Delay: 2 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 			defer l.Stop()
 			prepare(t, server, l)
 			time.Sleep(200 * time.Millisecond) // slots in hand are dropped
@@ -100,7 +100,7 @@ func TestStopEndsItsGoroutines(t *testing.T) {
 	require.NoError(t, client.Ping(t.Context()).Err())
 	before := runtime.NumGoroutine()
 	for range 5 {
-		l := Start(client, Options{PaceKey: paceKey, BrakeKey: brakeKey, Delay: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+		l := Start(client, Options{Keys: testKeys, Delay: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 		for range 20 {
 			waitInBackground(t.Context(), l, Immediate)
 		}

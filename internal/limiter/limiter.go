@@ -90,11 +90,10 @@ type Stats struct {
 
 // Limiter is safe for concurrent use.
 type Limiter struct {
-	redis    redis.UniversalClient
-	paceKey  string
-	brakeKey string
-	delay    time.Duration
-	log      *slog.Logger
+	redis redis.UniversalClient
+	keys  Keys
+	delay time.Duration
+	log   *slog.Logger
 
 	join     chan *waiter
 	returned chan Slot
@@ -113,18 +112,23 @@ type Limiter struct {
 
 // Options of a Limiter.
 type Options struct {
-	PaceKey  string        // hash with the shared state
-	BrakeKey string        // exists while the provider asked to wait
-	Delay    time.Duration // between two starts; whole microseconds
-	Log      *slog.Logger
+	Keys
+	Delay time.Duration // between two starts; whole microseconds
+	Log   *slog.Logger
+}
+
+// Keys are where the shared state of a pace is in Redis. They have one hash tag.
+type Keys struct {
+	Pace     string // hash with the shared state
+	Brake    string // exists while the provider asked to wait
+	Override string // exists while an operator wants a slower pace
 }
 
 // Start starts a limiter and its dispatcher. Stop must be called.
 func Start(client redis.UniversalClient, options Options) *Limiter {
 	l := &Limiter{
 		redis:    client,
-		paceKey:  options.PaceKey,
-		brakeKey: options.BrakeKey,
+		keys:     options.Keys,
 		delay:    options.Delay,
 		log:      options.Log,
 		join:     make(chan *waiter),
@@ -210,7 +214,7 @@ func (l *Limiter) Drop() { l.dropped.Add(1) }
 // down, and if the provider asked for a pause, nobody starts during it.
 func (l *Limiter) Throttled(ctx context.Context, pause time.Duration) error {
 	l.throttles.Add(1)
-	remaining, err := throttleScript.Run(ctx, l.redis, []string{l.paceKey, l.brakeKey}, pause.Milliseconds()).Int64()
+	remaining, err := throttleScript.Run(ctx, l.redis, []string{l.keys.Pace, l.keys.Brake}, pause.Milliseconds()).Int64()
 	if err != nil {
 		return fmt.Errorf("slow the pace down after a 429: %w", err)
 	}
@@ -226,3 +230,6 @@ func (l *Limiter) Braked(remaining time.Duration) {
 	case <-l.stopping:
 	}
 }
+
+// Pace reads what the limiters of all processes go by.
+func (l *Limiter) Pace(ctx context.Context) (Pace, error) { return ReadPace(ctx, l.redis, l.keys) }

@@ -10,12 +10,14 @@ import (
 )
 
 var (
+	//go:embed scripts/state.lua
+	stateSource string
 	//go:embed scripts/reserve.lua
 	reserveSource string
 	//go:embed scripts/throttle.lua
 	throttleSource string
 
-	reserveScript  = redis.NewScript(reserveSource)
+	reserveScript  = redis.NewScript(stateSource + reserveSource)
 	throttleScript = redis.NewScript(throttleSource)
 )
 
@@ -25,6 +27,7 @@ type reservation struct {
 	slots    []time.Time // on Redis' clock
 	brake    time.Duration
 	delay    time.Duration // in force
+	override time.Duration // an operator's, 0 if there is none
 	now      time.Time     // on Redis' clock, when the script ran
 	sent     time.Time     // on this process' clock
 	received time.Time
@@ -33,21 +36,22 @@ type reservation struct {
 
 func reserveSlots(ctx context.Context, l *Limiter, wanted int, ahead time.Duration) reservation {
 	r := reservation{wanted: wanted, sent: time.Now()}
-	reply, err := reserveScript.Run(ctx, l.redis, []string{l.paceKey, l.brakeKey},
+	reply, err := reserveScript.Run(ctx, l.redis, []string{l.keys.Pace, l.keys.Brake, l.keys.Override},
 		wanted, l.delay.Microseconds(), ahead.Microseconds()).Int64Slice()
 	r.received = time.Now()
 	if err != nil {
 		r.err = fmt.Errorf("reserve %d slots: %w", wanted, err)
 		return r
 	}
-	if len(reply) < 3 {
+	if len(reply) < 4 {
 		r.err = fmt.Errorf("reserve %d slots: unexpected reply %v", wanted, reply)
 		return r
 	}
 	r.now = time.UnixMicro(reply[0])
 	r.brake = time.Duration(reply[1]) * time.Millisecond
 	r.delay = time.Duration(reply[2]) * time.Microsecond
-	for _, start := range reply[3:] {
+	r.override = time.Duration(reply[3]) * time.Microsecond
+	for _, start := range reply[4:] {
 		r.slots = append(r.slots, time.UnixMicro(start))
 	}
 	return r

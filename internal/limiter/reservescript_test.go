@@ -14,16 +14,16 @@ import (
 
 // A reserved is the reply of reserve.lua; times in microseconds.
 type reserved struct {
-	now, brake, delay int64
-	slots             []int64
+	now, brake, delay, override int64
+	slots                       []int64
 }
 
 func reserve(t testing.TB, client redis.UniversalClient, wanted int, delay, ahead int64) reserved {
 	t.Helper()
-	reply, err := reserveScript.Run(t.Context(), client, []string{paceKey, brakeKey}, wanted, delay, ahead).Int64Slice()
+	reply, err := reserveScript.Run(t.Context(), client, []string{paceKey, brakeKey, overrideKey}, wanted, delay, ahead).Int64Slice()
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(reply), 3)
-	return reserved{reply[0], reply[1], reply[2], reply[3:]}
+	require.GreaterOrEqual(t, len(reply), 4)
+	return reserved{reply[0], reply[1], reply[2], reply[3], reply[4:]}
 }
 
 func gaps(slots []int64) []int64 {
@@ -226,7 +226,7 @@ func TestNoneWantedOnlyAnnounces(t *testing.T) {
 		require.WithinDuration(t, client.Time(t.Context()).Val(), time.UnixMicro(got.now), 5*time.Second)
 		require.EqualValues(t, 3420, got.delay)
 		state := client.HGetAll(t.Context(), paceKey).Val()
-		require.Equal(t, map[string]string{"delay": "3420", "delay_at": strconv.FormatInt(got.now, 10)}, state)
+		require.Equal(t, map[string]string{"delay": "3420", "delay_at": strconv.FormatInt(got.now, 10), "override": "0"}, state)
 		require.Positive(t, client.TTL(t.Context(), paceKey).Val())
 	})
 }

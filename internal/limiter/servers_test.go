@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	paceKey  = "{test}:pace"
-	brakeKey = "{test}:brake"
+	paceKey     = "{test}:pace"
+	brakeKey    = "{test}:brake"
+	overrideKey = "{test}:override"
 )
 
 func connect(t testing.TB, url string) redis.UniversalClient {
@@ -30,10 +31,12 @@ func connect(t testing.TB, url string) redis.UniversalClient {
 	return clients.Control
 }
 
+var testKeys = Keys{Pace: paceKey, Brake: brakeKey, Override: overrideKey}
+
 // startLimiter starts a limiter with its own connections, as a process has.
 func startLimiter(t testing.TB, url string, delay time.Duration) *Limiter {
 	t.Helper()
-	l := Start(connect(t, url), Options{PaceKey: paceKey, BrakeKey: brakeKey, Delay: delay, Log: slog.New(slog.DiscardHandler)})
+	l := Start(connect(t, url), Options{Keys: testKeys, Delay: delay, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(l.Stop)
 	return l
 }

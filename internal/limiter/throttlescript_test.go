@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -89,5 +90,18 @@ func TestTheLongestPauseAskedForIsTheBrake(t *testing.T) {
 		require.InDelta(t, 60_000, left(), 5000, "a shorter one does not shorten it")
 		require.EqualValues(t, 90_000, throttle(t, client, 90_000))
 		require.InDelta(t, 90_000, left(), 5000)
+	})
+}
+
+func TestAThrottledPaceIsTold(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		l := Start(client, Options{Keys: testKeys, Delay: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+		t.Cleanup(l.Stop)
+		require.NoError(t, l.Throttled(t.Context(), time.Minute))
+		pace, err := l.Pace(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, 0.8, pace.Speed, 0.1)
+		require.InDelta(t, time.Minute, pace.Brake, float64(10*time.Second))
+		require.EqualValues(t, 1, l.Stats().Throttles)
 	})
 }

@@ -13,7 +13,7 @@ var (
 	configuredPace = prometheus.NewDesc("pushq_ratelimit_configured_slots_per_second",
 		"Starts of requests a second that this process is configured with, by delayMillis.", []string{"channel"}, nil)
 	paceInEffect = prometheus.NewDesc("pushq_ratelimit_slots_per_second",
-		"Starts of requests a second that all processes share now: the slowest configuration, less what 429s have taken off.", []string{"channel"}, nil)
+		"Starts of requests a second that all processes share now: the slowest configuration or an operator's override, less what 429s have taken off.", []string{"channel"}, nil)
 	brakeSeconds = prometheus.NewDesc("pushq_ratelimit_brake_seconds",
 		"How long nobody may start yet, because the provider asked for a pause; 0 without one.", []string{"channel"}, nil)
 	waiting = prometheus.NewDesc("pushq_ratelimit_waiting",
@@ -70,12 +70,13 @@ func (c *limiterCollector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	c.scrape.failed(partPace, guarded(func() error {
-		speed, brake, err := l.Slowdown(ctx)
+		pace, err := l.Pace(ctx)
 		if err != nil {
 			return err
 		}
-		metrics <- gauge(paceInEffect, speed*perSecond(stats.Delay), c.channel)
-		metrics <- gauge(brakeSeconds, brake.Seconds(), c.channel)
+		delay := max(stats.Delay, pace.Announced, pace.Override)
+		metrics <- gauge(paceInEffect, pace.Speed*perSecond(delay), c.channel)
+		metrics <- gauge(brakeSeconds, pace.Brake.Seconds(), c.channel)
 		return nil
 	}))
 }

@@ -106,7 +106,7 @@ func TestTheLimiterIsFollowedWhileThereIsOne(t *testing.T) {
 
 	server := testenv.StartRedis(t)
 	running = limiter.Start(server.Client(t), limiter.Options{
-		PaceKey: "{test}:pace", BrakeKey: "{test}:brake", Delay: 4 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		Keys: limiter.Keys{Pace: "{test}:pace", Brake: "{test}:brake", Override: "{test}:override"}, Delay: 4 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(running.Stop)
 	slot, err := running.Wait(t.Context(), limiter.Immediate)

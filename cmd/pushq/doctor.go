@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pushq/config"
+	"pushq/internal/redisconn"
+	"pushq/tasks"
+)
+
+// errFindings makes the process end with code 2.
+var errFindings = errors.New("there is something to look at")
+
+func newDoctorCommand() *cobra.Command {
+	var fix, asJSON bool
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what is wrong with the queues, and what to do about it",
+		Long: `Look at Redis, its clock and the queues, and say what is wrong, what that does to pushes, and how it is mended.
+It reads page by page and blocks nobody; with a million tasks it takes up to a minute. What looks wrong is looked at again
+after six seconds, because most of it is only on its way.
+
+Without --fix nothing is changed. --fix mends what can be mended without sending a push twice or losing one:
+  unregistered-queue  registers it
+  leaseless-active    puts the push back into the queue, unless a worker may still have it in hand
+  ghost               removes the id of a task that is gone, and stores the push again if its record has it
+  misplaced-task      puts the task where it belongs
+  stranded-claim      frees the idempotency key
+The other findings need a decision of yours: redis-unfit, redis-warning, clock, paused, unserved-queue, expired-lease,
+archive-near-cap.
+
+The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after an error.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return withRedis(command, func(settings config.Config, clients *redisconn.Clients) error {
+				findings, err := examineServer(command.Context(), clients)
+				if err != nil {
+					return err
+				}
+				doctor := tasks.NewDoctor(clients.Read, tasks.Swrve, tasks.Retention(settings.Push.Retention), settings.Swrve.Timeout())
+				more, examineErr := doctor.Examine(command.Context(), fix)
+				findings = append(findings, more...)
+				if err := printFindings(command.OutOrStdout(), findings, asJSON); err != nil {
+					return err
+				}
+				if examineErr != nil {
+					return examineErr
+				}
+				left := 0
+				for _, finding := range findings {
+					if finding.Left() {
+						left++
+					}
+				}
+				if left > 0 {
+					return fmt.Errorf("%w: %d of the findings above", errFindings, left)
+				}
+				return nil
+			})
+		},
+	}
+	command.Flags().BoolVar(&fix, "fix", false, "mend what is safe to mend")
+	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	addSettingFlags(command)
+	return command
+}
+
+// examineServer looks at Redis itself.
+func examineServer(ctx context.Context, clients *redisconn.Clients) ([]tasks.Finding, error) {
+	var findings []tasks.Finding
+	warnings, err := redisconn.CheckServer(ctx, clients.Read)
+	if errors.Is(err, redisconn.ErrUnfit) {
+		findings = append(findings, tasks.Finding{
+			Fault: "redis-unfit", Count: 1, Meaning: err.Error() + ": pushq refuses to start on it",
+			Repair: "change that setting of Redis, such as: redis-cli CONFIG SET maxmemory-policy noeviction (and in redis.conf)",
+		})
+	} else if err != nil {
+		return nil, err
+	}
+	for _, warning := range warnings {
+		findings = append(findings, tasks.Finding{
+			Fault: "redis-warning", Count: 1, Meaning: warning,
+			Repair: "if pushes must survive a crash of Redis: redis-cli CONFIG SET appendonly yes (and in redis.conf)",
+		})
+	}
+	clock := redisconn.NewClock(clients.Read, time.Now)
+	if err := clock.Measure(ctx); err != nil {
+		return findings, err
+	}
+	if clock.Skewed() {
+		findings = append(findings, tasks.Finding{
+			Fault: "clock", Count: 1,
+			Meaning: fmt.Sprintf("this host's clock is %s off that of Redis: workers on it take no pushes", clock.Offset().Round(time.Millisecond)),
+			Repair:  "set the clock by NTP on both hosts: timedatectl set-ntp true",
+		})
+	}
+	return findings, nil
+}
+
+func printFindings(out io.Writer, findings []tasks.Finding, asJSON bool) error {
+	if asJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		for _, finding := range findings {
+			if err := encoder.Encode(finding); err != nil {
+				return fmt.Errorf("print the findings: %w", err)
+			}
+		}
+		return nil
+	}
+	if len(findings) == 0 {
+		fmt.Fprintln(out, "nothing found")
+	}
+	for _, finding := range findings {
+		fmt.Fprint(out, finding.Fault)
+		if finding.Queue != "" {
+			fmt.Fprint(out, " in queue ", finding.Queue)
+		}
+		if len(finding.Examples) > 0 {
+			fmt.Fprintf(out, ": %d", finding.Count)
+			if finding.More {
+				fmt.Fprint(out, " or more")
+			}
+		}
+		if finding.Fixed > 0 {
+			fmt.Fprintf(out, ", %d mended", finding.Fixed)
+		}
+		fmt.Fprintf(out, "\n  %s\n", finding.Meaning)
+		if len(finding.Examples) > 0 {
+			fmt.Fprintf(out, "  such as: %s\n", strings.Join(finding.Examples, " "))
+		}
+		if finding.Left() {
+			fmt.Fprintf(out, "  what to do: %s\n", finding.Repair)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+func TestThePaceIsSlowedDownWhileRunning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	api := w.startReady("api")
+	settings := []string{"SWRVE_DELAYMILLIS=10"}
+	workers := []*testenv.Process{w.startReady("worker", settings...), w.startReady("worker", settings...)}
+	ids := acceptMany(t, api, 700, "user-")
+	testenv.Eventually(t, 20*time.Second, "sending at the full pace", func() bool { return len(w.swrve.Ledger()) >= 50 })
+
+	output, err := w.operate("pace", "5", "--for", "1m")
+	require.NoError(t, err)
+	require.Contains(t, output, "override         5 a second, for another 1m0s\n")
+	require.Contains(t, output, "in force         5 a second\n")
+	heard := time.Now().Add(time.Second)
+	arrived := func(from, to time.Time) (count int) {
+		for _, request := range w.swrve.Ledger() {
+			if request.ArrivedAt.After(from) && request.ArrivedAt.Before(to) {
+				count++
+			}
+		}
+		return count
+	}
+	testenv.Eventually(t, 20*time.Second, "three seconds at the slow pace", func() bool { return time.Now().After(heard.Add(3 * time.Second)) })
+	slow := arrived(heard, heard.Add(3*time.Second))
+	require.LessOrEqual(t, slow, 16, "five a second for three seconds")
+	require.GreaterOrEqual(t, slow, 8)
+	for _, worker := range workers {
+		worker.WaitForLine("msg=operator action=pace", 10*time.Second)
+	}
+
+	output, err = w.operate("pace")
+	require.NoError(t, err)
+	require.Contains(t, output, "configured here  250 a second (swrve.delayMillis)\nworkers          100 a second, the slowest of them\noverride         5 a second, for another ")
+	output, err = w.operate("pace", "--reset")
+	require.NoError(t, err)
+	require.Contains(t, output, "override         none\n")
+	waitForAll(t, api, ids, tasks.Sent, 60*time.Second)
+	deliveries := w.deliveries()
+	require.Len(t, deliveries, len(ids))
+	for user, times := range deliveries {
+		require.Equal(t, 1, times, user)
+	}
+	output, err = w.operate("pace", "--reset")
+	require.NoError(t, err)
+	require.Contains(t, output, "there was no override\n")
+}
+
+func TestAPaceComesBackWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	serve := w.startReady("serve", "SWRVE_DELAYMILLIS=10")
+	_, err := w.operate("pace", "0.5", "--for", "2s")
+	require.NoError(t, err)
+	ids := acceptMany(t, serve, 100, "user-")
+	waitForAll(t, serve, ids, tasks.Sent, 40*time.Second) // 200 s at the slow pace
+	require.Len(t, w.deliveries(), len(ids))
+}
+
+func TestMistakesOfPace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	for _, mistake := range []struct {
+		says      string
+		arguments []string
+	}{
+		{"300 a second is faster than swrve.delayMillis allows (250 a second)", []string{"300", "--for", "1h"}},
+		{"say for how long, 1s to 24h: pushq pace 10 --for 1h", []string{"10"}},
+		{"say for how long", []string{"10", "--for", "25h"}},
+		{"say for how long", []string{"10", "--for", "10ms"}},
+		{"is no pace", []string{"0", "--for", "1h"}},
+		{"is no pace", []string{"0.001", "--for", "1h"}},
+		{"is no pace", []string{"NaN", "--for", "1h"}},
+		{"is no pace", []string{"fast", "--for", "1h"}},
+		{"--for needs a pace", []string{"--for", "1h"}},
+		{"--reset stands alone", []string{"10", "--reset"}},
+	} {
+		_, err := w.operate(append([]string{"pace"}, mistake.arguments...)...)
+		require.ErrorContains(t, err, mistake.says, mistake.arguments)
+	}
+	require.Empty(t, w.redis.Client(t).Keys(t.Context(), "*").Val())
+	output, err := w.operate("pace")
+	require.NoError(t, err)
+	require.Equal(t, "configured here  250 a second (swrve.delayMillis)\nworkers          none has been heard of in the last 15 seconds\n"+
+		"override         none\nin force         250 a second\n", output)
+	output, err = w.operate("pace", "0.1", "--for", "1h")
+	require.NoError(t, err)
+	require.Contains(t, output, "in force         one in 10s\n")
+}

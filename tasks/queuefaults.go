@@ -1,0 +1,135 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	// fullArchive is beyond what a caretaker leaves in an archive; asynq
+	// deletes what is beyond 9,999.
+	fullArchive = 8500
+	// overdueLease is how long after its end a live worker must have taken a
+	// task back: asynq looks every minute for leases that ended 30 s ago.
+	overdueLease = 3 * time.Minute
+)
+
+// examineQueues looks at what is true of whole queues.
+func (d *Doctor) examineQueues(ctx context.Context, fix bool) (findings []Finding, err error) {
+	registered, err := d.redis.SMembers(ctx, asynqQueuesKey).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w: %w", asynqQueuesKey, ErrUnreadable, err)
+	}
+	servers, err := d.inspector.Servers()
+	if err != nil {
+		return nil, fmt.Errorf("list the workers: %w: %w", ErrUnreadable, err)
+	}
+	served := make(map[string]bool)
+	for _, server := range servers {
+		for queue := range server.Queues {
+			served[queue] = true
+		}
+	}
+
+	for _, queue := range d.channel.Queues() {
+		if !slices.Contains(registered, queue) {
+			finding := unregistered(queue)
+			if fix { // as every process does by itself
+				if err := RegisterQueues(ctx, d.redis, d.channel); err != nil {
+					return findings, err
+				}
+				finding.Fixed = 1
+			}
+			findings = append(findings, finding)
+		}
+		status, err := readStatus(ctx, d.redis, queue)
+		if err != nil {
+			return findings, err
+		}
+		if status.Paused {
+			findings = append(findings, Finding{
+				Fault: "paused", Queue: queue, Count: 1,
+				Meaning: fmt.Sprintf("somebody has paused the queue: nothing of it is sent, %d pushes are ready", status.Pending),
+				Repair:  "pushq resume",
+			})
+		}
+		if status.Archived > fullArchive {
+			findings = append(findings, Finding{
+				Fault: "archive-near-cap", Queue: queue, Count: int(status.Archived),
+				Meaning: "asynq deletes archived tasks beyond 9,999; every worker process takes more than 8,000 down to 7,000, so none is doing that. " +
+					"The records keep what became of the pushes",
+				Repair: "start a worker: pushq worker --config FILE",
+			})
+		}
+		if !served[queue] {
+			findings = append(findings, unserved(queue, status))
+		}
+		expired, err := d.expiredLeases(ctx, queue, served[queue])
+		if err != nil {
+			return findings, err
+		}
+		findings = append(findings, expired...)
+	}
+	slices.Sort(registered)
+	for _, queue := range registered {
+		if served[queue] || slices.Contains(d.channel.Queues(), queue) {
+			continue
+		}
+		status, err := readStatus(ctx, d.redis, queue)
+		if err != nil {
+			return findings, err
+		}
+		findings = append(findings, unserved(queue, status))
+	}
+	return findings, nil
+}
+
+func unregistered(queue string) Finding {
+	return Finding{
+		Fault: "unregistered-queue", Queue: queue, Count: 1,
+		Meaning: "the queue is not in " + asynqQueuesKey + ": asynq's tools do not see it, and pushes cannot be looked up (503)",
+		Repair:  fixCommand + " (or: redis-cli SADD " + asynqQueuesKey + " " + queue + ")",
+	}
+}
+
+func unserved(queue string, status QueueStatus) Finding {
+	return Finding{
+		Fault: "unserved-queue", Queue: queue, Count: 1,
+		Meaning: fmt.Sprintf("no live worker serves the queue: %d ready, %d scheduled, %d to be tried again, %d in memory wait for one",
+			status.Pending, status.Scheduled, status.Retry, status.Active),
+		Repair: "start a worker: pushq worker --config FILE (if the queue is of no use any more and empty: asynq queue rm " + queue + ")",
+	}
+}
+
+// expiredLeases finds tasks of workers that have died and that nobody takes
+// back.
+func (d *Doctor) expiredLeases(ctx context.Context, queue string, served bool) ([]Finding, error) {
+	now, err := d.redis.Time(ctx).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read the time of redis: %w", err)
+	}
+	meaning, repair := "the workers that held these pushes have died, and no live one takes them back", "start a worker, which takes them back within two minutes: pushq worker --config FILE"
+	if served {
+		now = now.Add(-overdueLease)
+		meaning, repair = "the workers that held these pushes have died, and the live ones have not taken them back", "restart a worker, and look at its log"
+	}
+	leases := asynqLeaseKey(queue)
+	until := strconv.FormatInt(now.Unix(), 10)
+	count, err := d.redis.ZCount(ctx, leases, "-inf", until).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w: %w", leases, ErrUnreadable, err)
+	}
+	if count == 0 {
+		return nil, nil
+	}
+	ids, err := d.redis.ZRange(ctx, leases, 0, min(count, maxExamples)-1).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w: %w", leases, ErrUnreadable, err)
+	}
+	return []Finding{{
+		Fault: "expired-lease", Queue: queue, Count: int(count), Examples: ids, Meaning: meaning, Repair: repair,
+	}}, nil
+}
