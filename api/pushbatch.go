@@ -166,7 +166,7 @@ func (b *batch) acceptItem(ctx context.Context, push tasks.Push, keyed bool) (re
 			result = batchResult{Error: problemFor(b.server.panicked("/push/batch", cause))}
 		}
 	}()
-	replayed, err := false, error(tasks.ErrNotStored)
+	replayed, err := false, b.untried()
 	if ctx.Err() == nil && !b.givenUp() {
 		itemContext, cancel := context.WithTimeout(ctx, acceptTimeout)
 		defer cancel()
@@ -196,6 +196,15 @@ func (b *batch) acceptItem(ctx context.Context, push tasks.Push, keyed bool) (re
 func (b *batch) givenUp() bool {
 	since := b.failingSince.Load()
 	return since != 0 && time.Since(time.UnixMilli(since)) > batchPatience
+}
+
+// untried is the error of an item that is not tried: what befell others that
+// were certainly not stored, if there are any.
+func (b *batch) untried() error {
+	if first := b.unstored.Load(); first != nil {
+		return *first
+	}
+	return tasks.ErrNotStored
 }
 
 // failure is the answer to the whole batch if Redis took nothing of it. If it

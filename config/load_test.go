@@ -50,7 +50,7 @@ func TestLoadDefaults(t *testing.T) {
 		HTTP: config.HTTP{
 			Listen:       "127.0.0.1:8080",
 			APIKeys:      map[string]config.Secret{},
-			MaxBodyBytes: 16384,
+			MaxBodyBytes: 16384, MaxBatchBytes: 32 << 20,
 		},
 		Swrve: config.Swrve{
 			URL:                      "https://service.swrve.com/push",
@@ -96,6 +96,7 @@ http:
     shop.web: 0123456789abcdef
   allowAnonymous: true
   maxBodyBytes: 4096
+  maxBatchBytes: 2097152
 swrve:
   url: http://localhost:9090/push
   delayMillis: 3.42
@@ -138,6 +139,7 @@ dashboard:
 			APIKeys:        map[string]config.Secret{"shop.web": "0123456789abcdef"},
 			AllowAnonymous: true,
 			MaxBodyBytes:   4096,
+			MaxBatchBytes:  2 << 20,
 		},
 		Dashboard: config.Dashboard{User: "operator", Password: "0123456789ab", ReadOnly: true},
 		Swrve: config.Swrve{
@@ -160,7 +162,7 @@ dashboard:
 		},
 	}, loaded.Config)
 	require.Equal(t, "pushq.yaml:3", loaded.Origins["redis.url"])
-	require.Equal(t, "pushq.yaml:25", loaded.Origins["swrve.messagePrototypePushKeys"])
+	require.Equal(t, "pushq.yaml:26", loaded.Origins["swrve.messagePrototypePushKeys"])
 	for key, origin := range loaded.Origins {
 		require.Contains(t, origin, "pushq.yaml:", key)
 	}
@@ -184,6 +186,7 @@ func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
 		"PUSHQ_HTTP_APIKEYS":                   `{"shop":"0123456789abcdef"}`,
 		"PUSHQ_HTTP_ALLOWANONYMOUS":            "true",
 		"PUSHQ_HTTP_MAXBODYBYTES":              "4096",
+		"PUSHQ_HTTP_MAXBATCHBYTES":             "2097152",
 		"PUSHQ_DASHBOARD_USER":                 "operator",
 		"PUSHQ_DASHBOARD_PASSWORD":             "0123456789ab",
 		"PUSHQ_DASHBOARD_READONLY":             "true",

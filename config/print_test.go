@@ -43,6 +43,7 @@ http.tls.ca                     default                    (not set)
 http.tls.cert                   default                    (not set)
 http.tls.key                    default                    (not set)
 http.maxBodyBytes               default                    16384
+http.maxBatchBytes              default                    33554432
 dashboard.user                  PUSHQ_DASHBOARD_USER       operator
 dashboard.password              PUSHQ_DASHBOARD_PASSWORD   [secret]
 dashboard.readOnly              default                    false

@@ -122,6 +122,12 @@ func TestValidate(t *testing.T) {
 			"too small": {func(c *config.Config) { c.HTTP.MaxBodyBytes = 127 }, "http.maxBodyBytes must be from 128 to 1048576, is 127"},
 			"too large": {func(c *config.Config) { c.HTTP.MaxBodyBytes = 1048577 }, "http.maxBodyBytes must be from 128 to 1048576, is 1048577"},
 		},
+		"http.maxBatchBytes": {
+			"smallest":  {func(c *config.Config) { c.HTTP.MaxBatchBytes = 1 << 20 }, ""},
+			"largest":   {func(c *config.Config) { c.HTTP.MaxBatchBytes = 256 << 20 }, ""},
+			"too small": {func(c *config.Config) { c.HTTP.MaxBatchBytes = 1<<20 - 1 }, "http.maxBatchBytes must be from 1048576 to 268435456, is 1048575"},
+			"too large": {func(c *config.Config) { c.HTTP.MaxBatchBytes = 256<<20 + 1 }, "http.maxBatchBytes must be from 1048576 to 268435456, is 268435457"},
+		},
 		"dashboard.user": {
 			"none":    {func(c *config.Config) {}, ""},
 			"longest": {func(c *config.Config) { c.Dashboard = config.Dashboard{User: name64, Password: goodPassword} }, ""},

@@ -100,7 +100,9 @@ func TestARefusalOfRedisHoldsUntilTheNextCheck(t *testing.T) {
 	}
 	admission.Observe(storeError(errors.New("UNKNOWN: redis eval error: OOM command not allowed")))
 	require.ErrorIs(t, admission.Admit(), ErrStoreFull)
-	require.Equal(t, AdmissionStats{Refusing: "oom", Refused: map[string]uint64{"oom": 2}}, admission.Stats())
+	require.Equal(t, AdmissionStats{Refusing: "oom", Refused: map[string]uint64{
+		"memory": 0, "oom": 2, "readonly": 0, "misconf": 0, "noreplicas": 0, "loading": 0,
+	}}, admission.Stats())
 	require.NoError(t, admission.Check(t.Context()))
 	require.NoError(t, admission.Admit())
 }

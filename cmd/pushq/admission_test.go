@@ -88,6 +88,10 @@ func TestAFullRedisDrainsAndTakesNoPushes(t *testing.T) {
 	require.Contains(t, admission, "of its maxmemory is used")
 	waitReady(t, api) // a load balancer leaves callers this 503, and lookups
 
+	scraped := scrape(t, api)
+	require.Equal(t, 1.0, scraped.Series["pushq_admission_refusing"])
+	require.Positive(t, scraped.Series[`pushq_admission_refused_total{reason="memory"}`])
+
 	// A process that starts now refuses at once.
 	serve := w.startReady("serve")
 	code, _, answer := post(t, serve, pushBody("refused"))

@@ -110,7 +110,8 @@ func TestTwelveThousandFailedPushesAreAllRetried(t *testing.T) {
 	t.Parallel()
 	const count = 12_000
 	sim := testenv.StartProgram(t, testenv.BinaryWithoutRace(t), []string{"sim", "swrve", "--listen", "127.0.0.1:0"})
-	w := &world{t: t, redis: testenv.StartRedis(t), push: sim.URL() + "/push"}
+	redis := testenv.StartRedis(t)
+	w := &world{t: t, redis: redis, url: redis.URL(), push: sim.URL() + "/push"}
 	api := w.startQuick("api")
 	started := time.Now()
 	lines := pushLines("user-", count)

@@ -61,7 +61,7 @@ func addSecretSettings(t *testing.T, found map[string]secretSetting, section ref
 		case field.Type == reflect.TypeFor[map[string]map[string]config.Secret]():
 			value = `{"Hello":{"IOS":"` + canary + `","ANDROID":"` + canary + `"}}`
 		case field.Type == reflect.TypeFor[config.RedisURL]():
-			value = "redis://:" + canary + "@127.0.0.1:1/0"
+			value = "redis-sentinel://:" + canary + "@127.0.0.1:1/0?master=m"
 		case field.Type.Kind() == reflect.Struct:
 			addSecretSettings(t, found, field.Type, key+".")
 			continue
@@ -212,7 +212,9 @@ func TestSecretsAndTextsAreNotShown(t *testing.T) {
 		environment = append(environment, setting.variable+"="+setting.value)
 		canaries = append(canaries, setting.canary)
 	}
-	environment = append(environment, "REDIS_URL="+redisURL)
+	lost := testenv.StartPushq(t, []string{"serve", "--listen", "127.0.0.1:0"}, w.environment(environment)...)
+	lost.WaitForLine("waiting for redis", 20*time.Second) // by sentinels that are not there
+	environment = append(environment, "REDIS_URL="+redisURL, "REDIS_SENTINELPASSWORD=")
 	start := func(arguments ...string) *testenv.Process {
 		return testenv.StartPushq(t, append(arguments, "--listen", "127.0.0.1:0", "--log-level", "debug"), w.environment(environment)...)
 	}
@@ -315,6 +317,7 @@ func TestSecretsAndTextsAreNotShown(t *testing.T) {
 	c.answers.requireWithout(t, canaries...)
 	printed.requireWithout(t, canaries...)
 	logs := shown{}
+	logs.addOutput(lost, "serve without its sentinels")
 	logs.addOutput(serve, "serve")
 	logs.addOutput(refused, "serve with the wrong password")
 	logs.addOutput(other, "api")
