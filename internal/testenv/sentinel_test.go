@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,7 +16,15 @@ func TestSentinelsChooseAnotherMaster(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		master, replica := s.Master(), s.Replica()
 		require.NotSame(t, master, replica)
-		require.NoError(t, master.Client(t).Set(t.Context(), "key", kill, 0).Err())
+		client := master.Client(t)
+		require.NoError(t, client.Set(t.Context(), "key", kill, 0).Err())
+		// Replication is asynchronous: what has not arrived dies with the master.
+		EventuallyNoError(t, 20*time.Second, func() error {
+			if got := client.Wait(t.Context(), 1, time.Second).Val(); got != 1 {
+				return fmt.Errorf("%d replicas have the write", got)
+			}
+			return nil
+		})
 		if kill {
 			master.Stop()
 		} else {
