@@ -7,9 +7,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"pushq/internal/loopback"
 )
 
 // Dashboard is a page for operators that protects nothing by itself, and who
@@ -91,7 +92,7 @@ func mayOpenWithoutPassword(request *http.Request) error {
 		return forbidden("Without dashboard.password, the dashboard is for clients on its own host only.")
 	}
 	host := (&url.URL{Host: request.Host}).Hostname()
-	if address, err := netip.ParseAddr(host); !strings.EqualFold(host, "localhost") && (err != nil || !address.IsLoopback()) {
+	if !loopback.Is(host) {
 		return forbidden("Without dashboard.password, the dashboard's address must begin with localhost, 127.0.0.1 or [::1].")
 	}
 	return nil

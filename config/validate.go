@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"reflect"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"pushq/internal/certificates"
+	"pushq/internal/loopback"
 	"pushq/internal/redisurl"
 	"pushq/scheduler"
 )
@@ -312,14 +312,7 @@ func isOpenToStrangers(h HTTP) bool {
 
 func isLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
+	return err == nil && loopback.Is(host)
 }
 
 func timeoutLeavesTimeForTheAverage(c Config, report func(string)) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pushq/internal/load"
+	"pushq/internal/loopback"
 )
 
 const numberPlaceholder = "{n}"
@@ -100,15 +99,10 @@ func checkLoad(options load.Options, yes bool) error {
 	if err != nil {
 		return err
 	}
-	if !yes && !isThisHost(server) {
+	if !yes && !loopback.Is(server.Hostname()) {
 		return fmt.Errorf("%s is on another host, and load really sends %d pushes there: add --yes if that is what you want", options.Server, options.Pushes)
 	}
 	return nil
-}
-
-func isThisHost(server *url.URL) bool {
-	address, err := netip.ParseAddr(server.Hostname())
-	return err == nil && address.IsLoopback() || strings.EqualFold(server.Hostname(), "localhost")
 }
 
 func runLoad(command *cobra.Command, options load.Options, asJSON bool) error {

@@ -132,15 +132,11 @@ func printPace(out io.Writer, pace limiter.Pace, configured time.Duration) {
 	if pace.Brake > 0 {
 		fmt.Fprintf(out, "brake            the provider asked everybody to wait another %s\n", pace.Brake.Round(time.Millisecond))
 	}
-	inForce := max(pace.Override, pace.Announced)
-	if pace.Announced == 0 {
-		inForce = max(pace.Override, configured)
-	}
 	switch {
 	case pace.Brake > 0:
 		fmt.Fprintln(out, "in force         nothing is sent until the brake ends")
 	default:
-		fmt.Fprintf(out, "in force         %s\n", formatPace(time.Duration(float64(inForce)/pace.Speed)))
+		fmt.Fprintf(out, "in force         %s\n", formatPace(pace.InForce(configured)))
 	}
 }
 

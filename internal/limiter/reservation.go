@@ -18,7 +18,7 @@ var (
 	throttleSource string
 
 	reserveScript  = redis.NewScript(stateSource + reserveSource)
-	throttleScript = redis.NewScript(throttleSource)
+	throttleScript = redis.NewScript(stateSource + throttleSource)
 )
 
 // A reservation is the reply of Redis to a call for slots.

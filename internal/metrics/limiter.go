@@ -74,8 +74,7 @@ func (c *limiterCollector) Collect(metrics chan<- prometheus.Metric) {
 		if err != nil {
 			return err
 		}
-		delay := max(stats.Delay, pace.Announced, pace.Override)
-		metrics <- gauge(paceInEffect, pace.Speed*perSecond(delay), c.channel)
+		metrics <- gauge(paceInEffect, perSecond(pace.InForce(c.configured)), c.channel)
 		metrics <- gauge(brakeSeconds, pace.Brake.Seconds(), c.channel)
 		return nil
 	}))

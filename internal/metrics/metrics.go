@@ -1,5 +1,6 @@
 // Package metrics is what a process tells Prometheus about itself and the
-// queues. Every metric has its name here, and a line in docs/metrics.md.
+// queues. Every metric has its name here (but for single gauges, which
+// cmd/pushq/metrics.go adds), and a line in docs/metrics.md.
 //
 // What happens in the process is counted where it happens, through Intake and
 // Channel. What others know is asked for during a scrape: the queues, Redis and

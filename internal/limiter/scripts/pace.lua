@@ -15,7 +15,7 @@ local fields = redis.call('HMGET', KEYS[1], 'delay', 'delay_at', 'speed', 'speed
 local delay, delay_at = tonumber(fields[1] or 0), tonumber(fields[2] or 0)
 local speed, speed_at = tonumber(fields[3] or 1), tonumber(fields[4] or 0)
 if now - delay_at > announcement_lives then delay = 0 end
-if speed < 1 then speed = math.min(1, speed + recovery * math.max(now - speed_at, 0) / 1000000) end
+speed = recovered(speed, speed_at, now)
 
 return {delay, tonumber(redis.call('GET', KEYS[3]) or 0), math.max(redis.call('PTTL', KEYS[3]), 0),
   math.floor(speed * 1000000), math.max(redis.call('PTTL', KEYS[2]), 0)}

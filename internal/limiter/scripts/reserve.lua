@@ -48,7 +48,7 @@ local function store(...)
   redis.call('EXPIRE', KEYS[1], 3600)
 end
 
-if speed < 1 then speed = math.min(1, speed + recovery * math.max(now - speed_at, 0) / 1000000) end
+speed = recovered(speed, speed_at, now)
 -- Other processes may hold slots of the slower pace for a few seconds yet: the
 -- faster one leaves room for them.
 if override < last_override and speed > after_override then

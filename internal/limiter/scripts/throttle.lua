@@ -14,8 +14,7 @@ local asked = tonumber(ARGV[1])
 local fields = redis.call('HMGET', KEYS[1], 'speed', 'speed_at', 'cut_at')
 local speed, speed_at, cut_at = tonumber(fields[1] or 1), tonumber(fields[2] or 0), tonumber(fields[3] or 0)
 if now - cut_at >= 1000000 or cut_at > now then
-  if speed < 1 then speed = math.min(1, speed + 0.01 * math.max(now - speed_at, 0) / 1000000) end
-  speed = math.max(speed * 0.8, 0.05)
+  speed = math.max(recovered(speed, speed_at, now) * 0.8, 0.05)
   redis.call('HSET', KEYS[1], 'speed', string.format('%.6f', speed),
     'speed_at', string.format('%.0f', now), 'cut_at', string.format('%.0f', now))
   redis.call('EXPIRE', KEYS[1], 3600)

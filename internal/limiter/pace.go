@@ -1,0 +1,58 @@
+package limiter
+
+import (
+	"context"
+	_ "embed" // the script
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed scripts/pace.lua
+	paceSource string
+
+	paceScript = redis.NewScript(stateSource + paceSource)
+)
+
+// A Pace is what the limiters of all processes go by.
+type Pace struct {
+	// Announced is the longest delay that a process has been configured with
+	// in the last 15 s; 0 if no process is running.
+	Announced time.Duration
+	// Override is what an operator wants, for another OverrideLasts; 0 if
+	// there is none.
+	Override, OverrideLasts time.Duration
+	// Speed is the share of the pace in force after a 429 or an override.
+	Speed float64
+	// Brake is how long nobody may start because the provider asked for it.
+	Brake time.Duration
+}
+
+// ReadPace reads the pace without announcing anything.
+func ReadPace(ctx context.Context, client redis.UniversalClient, keys Keys) (Pace, error) {
+	reply, err := paceScript.Run(ctx, client, []string{keys.Pace, keys.Brake, keys.Override}).Int64Slice()
+	if err != nil {
+		return Pace{}, fmt.Errorf("read the pace: %w", err)
+	}
+	if len(reply) != 5 {
+		return Pace{}, fmt.Errorf("read the pace: unexpected reply %v", reply)
+	}
+	return Pace{
+		Announced:     time.Duration(reply[0]) * time.Microsecond,
+		Override:      time.Duration(reply[1]) * time.Microsecond,
+		OverrideLasts: time.Duration(reply[2]) * time.Millisecond,
+		Speed:         float64(reply[3]) / 1e6,
+		Brake:         time.Duration(reply[4]) * time.Millisecond,
+	}, nil
+}
+
+// InForce is the time between two starts, over all processes, apart from the
+// brake. configured is for the case that no process has announced its own.
+func (p Pace) InForce(configured time.Duration) time.Duration {
+	if p.Announced > 0 {
+		configured = p.Announced
+	}
+	return time.Duration(float64(max(p.Override, configured)) / p.Speed)
+}
