@@ -58,7 +58,7 @@ func invalid(detail string, errors ...fieldError) *problem {
 	p := newProblem(http.StatusBadRequest, "invalid-request", "The request is not valid", detail)
 	if len(errors) > maxMistakes {
 		p.Detail = fmt.Sprintf("There are %d mistakes, of which %d are named.", len(errors), maxMistakes)
-		errors = errors[:maxMistakes]
+		errors = slices.Clone(errors[:maxMistakes]) // a batch keeps thousands of such answers
 	}
 	p.Errors = errors
 	return p

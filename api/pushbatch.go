@@ -49,14 +49,27 @@ func (s *Server) acceptBatch(c echo.Context) error {
 	if len(header.Values(idempotencyKeyHeader)) > 0 {
 		return invalid("", fieldError{idempotencyKeyHeader, "has no meaning for a batch: give each push its own idempotencyKey"})
 	}
-	leave, err := s.enterBatch(c.Request().Context())
+	results, err := s.takeBatch(c, mediaType)
 	if err != nil {
 		return err
+	}
+	// The caller may be slow to read, which holds up no other batch.
+	if err := http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return fmt.Errorf("give the answer its time: %w", err)
+	}
+	return writeJSON(c, http.StatusOK, results)
+}
+
+// takeBatch is done when every push has its result.
+func (s *Server) takeBatch(c echo.Context, mediaType string) ([]batchResult, error) {
+	leave, err := s.enterBatch(c.Request().Context())
+	if err != nil {
+		return nil, err
 	}
 	defer leave()
 	items, err := s.readBatch(c, mediaType)
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	// Not the request's own context: the caller may be gone after the upload.
@@ -65,9 +78,9 @@ func (s *Server) acceptBatch(c echo.Context) error {
 	b := batch{server: s, caller: caller(c), results: make([]batchResult, len(items))}
 	b.accept(ctx, items)
 	if err := b.failure(); err != nil {
-		return err
+		return nil, err
 	}
-	return writeJSON(c, http.StatusOK, b.results)
+	return b.results, nil
 }
 
 // enterBatch waits for one of the batches under way to leave, if there are too

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -523,4 +524,35 @@ func TestUnmappedPrototypesOfABatchAreLogged(t *testing.T) {
 	s := startService(t)
 	s.items(s.postBatch(jsonType, array(push(), push("messagePrototypeKey", `"Later"`))))
 	require.Contains(t, s.log.String(), "messagePrototypeKey=Later")
+}
+
+// Callers that send a batch and do not read the answer hold up nobody else.
+func TestUnreadAnswersHoldUpNoBatch(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	body := "[" + strings.Repeat(`{"a":1,"b":2,"c":3,"d":4},`, maxBatchItems-1) + `{}]`
+	for range maxBatches {
+		connection, err := net.Dial("tcp", s.address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = connection.Close() })
+		require.NoError(t, connection.(*net.TCPConn).SetReadBuffer(4096))
+		_, err = fmt.Fprintf(connection, "POST /push/batch HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.address, len(body), body)
+		require.NoError(t, err)
+	}
+	testenv.Eventually(t, 25*time.Second, "another batch to be accepted", func() bool {
+		return s.postBatch(jsonType, array(push())).status == http.StatusOK
+	})
+}
+
+// A batch keeps the answers to all its items until the last one is there.
+func TestAnAnswerKeepsNoMoreMistakesThanItNames(t *testing.T) {
+	t.Parallel()
+	fields := make([]string, 2000)
+	for number := range fields {
+		fields[number] = fmt.Sprintf(`"f%d":1`, number)
+	}
+	_, err := decodePush([]byte("{" + strings.Join(fields, ",") + "}"))
+	named := problemFor(err).Errors
+	require.Len(t, named, maxMistakes)
+	require.Less(t, cap(named), 2*maxMistakes)
 }
