@@ -214,7 +214,7 @@ func (o *Operator) actOnOne(ctx context.Context, action bulkAction, until Millis
 	// A retry that was cut short has taken the end out of the record. Without a
 	// task nothing tells which end that was: every filter for ended
 	// pushes may have it.
-	cutShort := action.filter.ended() && task == nil && !found.ended
+	cutShort := action.filter.State.Ended() && task == nil && !found.ended
 	if err != nil || found.State != action.filter.State && !cutShort || entry.unended && found.ended ||
 		!action.filter.chooses(found, entry, until) {
 		return bulkOutcome{}
@@ -233,7 +233,7 @@ func (f Filter) chooses(found Report, at entry, until Millis) bool {
 		last = found.Attempts[count-1]
 	}
 	since := found.Push.CreatedAt
-	if f.ended() {
+	if f.State.Ended() {
 		since = Millis(at.time)
 		if at.unended {
 			since += 999 // asynq keeps seconds
@@ -246,6 +246,3 @@ func (f Filter) chooses(found Report, at entry, until Millis) bool {
 		(f.ErrorCode == 0 || last.ErrorCode == f.ErrorCode) &&
 		(f.MessagePrototypeKey == "" || found.Push.MessagePrototypeKey == f.MessagePrototypeKey)
 }
-
-// ended reports whether the filter is for pushes that have ended.
-func (f Filter) ended() bool { return f.State == Failed || f.State == GivenUp || f.State == Cancelled }
