@@ -46,6 +46,14 @@ func newProblem(status int, name, title, detail string) *problem {
 	return &problem{Type: problemTypePrefix + name, Title: title, Status: status, Detail: detail}
 }
 
+// unavailable is the answer to a request that may be repeated after so many
+// seconds.
+func unavailable(name, title, detail string, retryAfter int) *problem {
+	p := newProblem(http.StatusServiceUnavailable, name, title, detail)
+	p.retryAfter = retryAfter
+	return p
+}
+
 func sortByField(mistakes []fieldError) {
 	slices.SortStableFunc(mistakes, func(a, b fieldError) int { return strings.Compare(a.Field, b.Field) })
 }
@@ -94,29 +102,20 @@ func problemFor(err error) *problem {
 		p.State = closed.State
 		return p
 	case errors.Is(err, tasks.ErrIncomplete):
-		p := newProblem(http.StatusServiceUnavailable, "outcome-unknown", "Outcome unknown",
-			"The queue did not answer in time; this may have been done or not. Repeating the request is safe.")
-		p.retryAfter = 2
-		return p
+		return unavailable("outcome-unknown", "Outcome unknown",
+			"The queue did not answer in time; this may have been done or not. Repeating the request is safe.", 2)
 	case errors.Is(err, tasks.ErrStoreFull):
-		p := newProblem(http.StatusServiceUnavailable, "store-full", "Not accepted",
-			"The queue has no room for new pushes until some of those in it have been sent. It was not accepted; try again later.")
-		p.retryAfter = 10
-		return p
+		return unavailable("store-full", "Not accepted",
+			"The queue has no room for new pushes until some of those in it have been sent. It was not accepted; try again later.", 10)
 	case errors.Is(err, tasks.ErrNotStored):
-		p := newProblem(http.StatusServiceUnavailable, "unavailable", "Not accepted",
-			"The queue cannot take the push now. It was not accepted; try again later.")
-		p.retryAfter = 2
-		return p
+		return unavailable("unavailable", "Not accepted",
+			"The queue cannot take the push now. It was not accepted; try again later.", 2)
 	case errors.Is(err, tasks.ErrOutcomeUnknown):
-		p := newProblem(http.StatusServiceUnavailable, "outcome-unknown", "Outcome unknown",
-			"The queue did not answer in time and may have taken the push. Repeating the request is safe with the same Idempotency-Key.")
-		p.retryAfter = 2
-		return p
+		return unavailable("outcome-unknown", "Outcome unknown",
+			"The queue did not answer in time and may have taken the push. Repeating the request is safe with the same Idempotency-Key.", 2)
 	case errors.Is(err, tasks.ErrUnreadable):
-		p := newProblem(http.StatusServiceUnavailable, "unavailable", "Unavailable", "The queue cannot be read now; try again later.")
-		p.retryAfter = 2
-		return p
+		return unavailable("unavailable", "Unavailable",
+			"The queue cannot be read now; try again later.", 2)
 	case errors.As(err, &routing):
 		return routingProblem(routing.Code)
 	default:

@@ -133,7 +133,6 @@ func decodeBulk(body []byte, states []tasks.State) (bulkRequest, error) {
 
 // read takes one member of the body, or says what is wrong with it.
 func (r *bulkRequest) read(name string, value jsontext.Value, states []tasks.State) (reason string) {
-	errorTypes := []tasks.ErrorType{tasks.ErrorSwrve, tasks.ErrorMessagePrototypeKey, tasks.ErrorOther}
 	switch name {
 	case "errorCode":
 		r.filter.ErrorCode, reason = readNumber(value, 100, 999)
@@ -164,8 +163,8 @@ func (r *bulkRequest) read(name string, value jsontext.Value, states []tasks.Sta
 		}
 		r.filter.Since = tasks.MillisOf(since)
 	case "errorType":
-		if r.filter.ErrorType = tasks.ErrorType(text); !slices.Contains(errorTypes, r.filter.ErrorType) {
-			return fmt.Sprintf("must be one of %v", errorTypes)
+		if r.filter.ErrorType = tasks.ErrorType(text); !slices.Contains(tasks.ErrorTypes(), r.filter.ErrorType) {
+			return fmt.Sprintf("must be one of %v", tasks.ErrorTypes())
 		}
 	case "messagePrototypeKey":
 		r.filter.MessagePrototypeKey = text

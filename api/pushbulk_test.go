@@ -162,6 +162,10 @@ func (faultyOperator) RetryAll(context.Context, tasks.Filter, int, string) (task
 	return tasks.Bulk{Matched: 9, Done: 3, Closed: 3, Moved: 2, Failed: 1, Fault: errors.New("inner workings"), Next: "next"}, nil
 }
 
+func (o faultyOperator) CancelAll(context.Context, tasks.Filter, int, string) (tasks.Bulk, error) {
+	return tasks.Bulk{Matched: 5, Done: 4, Moved: 1}, o.err
+}
+
 func TestBulkSaysWhyNotAllAreDone(t *testing.T) {
 	t.Parallel()
 	s := prepareService(t)
@@ -174,6 +178,7 @@ func TestBulkSaysWhyNotAllAreDone(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Equal(t, "outcome-unknown", got.kind())
 	require.NotContains(t, got.body, "inner workings")
+	require.Contains(t, s.log.String(), "action=cancel status=PENDING matched=5 done=4", "what was done before it failed")
 }
 
 func TestBulkThatIsBroken(t *testing.T) {

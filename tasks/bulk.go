@@ -38,10 +38,10 @@ type Filter struct {
 
 // A Bulk is what one call of RetryAll or CancelAll has done.
 type Bulk struct {
-	// Matched pushes were in the state and chosen by the filter, Done of them
-	// were acted on. The others may not be sent now (Closed), have changed their
-	// state meanwhile (Moved), or could not be read or acted on although Redis
-	// answers (Failed).
+	// Matched pushes were in the state and chosen by the filter, or could not be
+	// read to tell. Done of them were acted on. The others may not be sent now
+	// (Closed), have changed their state meanwhile (Moved), or could not be read
+	// or acted on although Redis answers (Failed).
 	Matched, Done, Closed, Moved, Failed int
 	// Fault is the first of the faults.
 	Fault error
@@ -54,10 +54,11 @@ type Bulk struct {
 // pushes move while it works: it goes only forward, up to where the last push
 // was at the first call, and leaves out what was accepted or tried since.
 //
-// The error is ErrCursor, or ErrUnreadable or ErrIncomplete if Redis fails.
-// Some pushes may have been acted on then; the call may be repeated.
+// The error is ErrCursor, or ErrUnreadable or ErrIncomplete if Redis fails. The
+// Bulk then counts what had been done before, without the pushes at which Redis
+// failed and without a Next; the call may be repeated.
 func (o *Operator) RetryAll(ctx context.Context, filter Filter, limit int, cursor string) (Bulk, error) {
-	return o.bulk(ctx, bulkAction{"retry", filter, o.retryFound}, limit, cursor)
+	return o.bulk(ctx, bulkAction{"retry", filter, o.retry}, limit, cursor)
 }
 
 // CancelAll does what Cancel does to many pushes, in the way of RetryAll. They
@@ -68,7 +69,7 @@ func (o *Operator) CancelAll(ctx context.Context, filter Filter, limit int, curs
 }
 
 func (o *Operator) cancelAndTake(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
-	if err := o.cancelFound(ctx, found, task, record); err != nil {
+	if err := o.cancel(ctx, found, task, record); err != nil {
 		return err
 	}
 	if _, err := takeFromArchive(ctx, o.redis, task.Queue, found.Push.ID); err != nil {
@@ -81,10 +82,14 @@ func (o *Operator) cancelAndTake(ctx context.Context, found Report, task *asynq.
 type bulkAction struct {
 	name   string
 	filter Filter
-	act    func(context.Context, Report, *asynq.TaskInfo, *Record) error
+	act    action
 }
 
 func (o *Operator) bulk(ctx context.Context, action bulkAction, limit int, cursor string) (Bulk, error) {
+	if err := o.begin(); err != nil {
+		return Bulk{}, err
+	}
+	defer o.calls.Done()
 	sources := o.reader.sources(action.filter.State)
 	at, err := decodeBulkCursor(cursor, action, len(sources))
 	if err != nil {
@@ -105,11 +110,11 @@ func (o *Operator) bulk(ctx context.Context, action bulkAction, limit int, curso
 		}
 		entries, err := sources[at.Source].behind(ctx, o.redis, at, size)
 		if err != nil {
-			return Bulk{}, err
+			return sum, err
 		}
 		done, err := o.actOn(ctx, action, at.Until, entries, &sum)
 		if err != nil {
-			return Bulk{}, err
+			return sum, err
 		}
 		examined += len(entries)
 		at.move(sources[at.Source], entries, done)
@@ -140,25 +145,34 @@ func (o *Operator) actOn(ctx context.Context, action bulkAction, until Millis, e
 				return nil
 			}
 			outcome := o.actOnOne(ctx, action, until, entry)
-			outcomes[place] = outcome
-			if isRefusal(outcome.err) || o.redis.Ping(ctx).Err() == nil {
+			if isRefusal(outcome.err) || o.redisAnswers(ctx) {
+				outcomes[place] = outcome
 				return nil
 			}
 			return outcome.err
 		})
 	}
-	if err := acts.Wait(); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%s many pushes: %w: %w", action.name, ErrIncomplete, err)
-	}
+	err = acts.Wait()
 	done = make([]bool, len(entries))
 	for place, outcome := range outcomes {
 		done[place] = outcome.matched && outcome.err == nil
 		sum.count(outcome)
 	}
-	return done, nil
+	if err == nil && ctx.Err() != nil {
+		err = fmt.Errorf("%s many pushes: %w: %w", action.name, ErrIncomplete, ctx.Err())
+	}
+	return done, err
+}
+
+// redisAnswers asks for a key beside each queue: a cluster may keep the two on
+// different servers, of which one may be down.
+func (o *Operator) redisAnswers(ctx context.Context) bool {
+	for _, key := range o.channel.ProbeKeys() {
+		if o.redis.Exists(ctx, key).Err() != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // isRefusal reports whether the error is none, or about the state of one push.
@@ -200,7 +214,7 @@ func (o *Operator) actOnOne(ctx context.Context, action bulkAction, until Millis
 	// A retry that was cut short has taken the end out of the record. Without a
 	// task nothing tells which end that was: every filter for ended
 	// pushes may have it.
-	cutShort := action.filter.ended() && task == nil && !found.ended
+	cutShort := action.filter.State.Ended() && task == nil && !found.ended
 	if err != nil || found.State != action.filter.State && !cutShort || entry.unended && found.ended ||
 		!action.filter.chooses(found, entry, until) {
 		return bulkOutcome{}
@@ -219,7 +233,7 @@ func (f Filter) chooses(found Report, at entry, until Millis) bool {
 		last = found.Attempts[count-1]
 	}
 	since := found.Push.CreatedAt
-	if f.ended() {
+	if f.State.Ended() {
 		since = Millis(at.time)
 		if at.unended {
 			since += 999 // asynq keeps seconds
@@ -232,6 +246,3 @@ func (f Filter) chooses(found Report, at entry, until Millis) bool {
 		(f.ErrorCode == 0 || last.ErrorCode == f.ErrorCode) &&
 		(f.MessagePrototypeKey == "" || found.Push.MessagePrototypeKey == f.MessagePrototypeKey)
 }
-
-// ended reports whether the filter is for pushes that have ended.
-func (f Filter) ended() bool { return f.State == Failed || f.State == GivenUp || f.State == Cancelled }

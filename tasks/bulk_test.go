@@ -3,9 +3,13 @@ package tasks
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -393,6 +397,49 @@ func TestBulkGoesOnPastAFaultOfOnePush(t *testing.T) {
 	require.Equal(t, 2, page.Done)
 	require.Equal(t, 1, page.Failed)
 	require.ErrorContains(t, page.Fault, ids[1])
+}
+
+// windowsDown fails commands for the queue of windows, as if its server of a
+// cluster were down, after it has let so many pass.
+type windowsDown struct{ left atomic.Int64 }
+
+func (w *windowsDown) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w *windowsDown) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		if strings.Contains(fmt.Sprint(command.Args()), "{"+Swrve.WindowQueue()+"}") && w.left.Add(-1) < 0 {
+			command.SetErr(errors.New("connection refused"))
+			return command.Err()
+		}
+		return next(ctx, command)
+	}
+}
+
+func (w *windowsDown) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// When one server of a cluster fails half-way, the call fails and tells what it
+// has done: it does not pass over the rest as faults of single pushes.
+func TestBulkWithHalfACluster(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	client, down := d.server.Client(t), &windowsDown{}
+	client.AddHook(down)
+	reader := NewReader(client, Swrve, NewRecords(client, Swrve, testRetention))
+	operator := NewOperator(client, Swrve, testRetention, reader, time.UTC, fixedClock(noon))
+	d.seed(250, Failed, plain)
+
+	down.left.Store(150) // enough for the first chunk and a part of the second
+	sum, err := operator.RetryAll(t.Context(), Filter{State: Failed}, MaxBulk, "")
+	require.ErrorIs(t, err, ErrUnreadable)
+	done := countTasks(t, d.inspector)
+	require.Greater(t, done, bulkChunk)
+	require.Equal(t, Bulk{Matched: done, Done: done}, sum)
+
+	down.left.Store(math.MaxInt64)
+	rest, _ := loop(t, operator.RetryAll, Filter{State: Failed}, MaxBulk)
+	require.Equal(t, Bulk{Matched: 250 - done, Done: 250 - done}, rest)
 }
 
 // A call that fails half-way may be repeated, and then nothing is left out.

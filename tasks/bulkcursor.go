@@ -99,7 +99,7 @@ func (o *Operator) startBulk(ctx context.Context, action bulkAction, sources []s
 func (c *bulkCursor) nextSource(sources []source, filter Filter) {
 	c.Source++
 	c.Score, c.Member = 0, ""
-	if c.Source < len(sources) && filter.ended() {
+	if c.Source < len(sources) && filter.State.Ended() {
 		c.Score = float64(int64(float64(filter.Since) / sources[c.Source].millisPerScore))
 	}
 }

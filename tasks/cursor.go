@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// ErrCursor means that a cursor was not made by List, or for another state.
+// ErrCursor means that a cursor was not made by the same call (List, RetryAll or
+// CancelAll), or for another state or filter.
 var ErrCursor = errors.New("not a cursor of this listing")
 
 // A position is where a listing stands in one source: in a list, the number of

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -80,6 +81,10 @@ type Operator struct {
 	reader    *Reader
 	inspector *asynq.Inspector
 	asynq     *asynq.Client
+
+	mutex  sync.Mutex // guards closed, and calls.Add against calls.Wait
+	closed bool
+	calls  sync.WaitGroup
 }
 
 // NewOperator acts on the pushes of channel that reader finds. The zone is for
@@ -90,6 +95,26 @@ func NewOperator(client redis.UniversalClient, channel Channel, retention Retent
 		channel:     channel, retention: retention, zone: zone, clock: clock, redis: client, reader: reader,
 		inspector: asynq.NewInspectorFromRedisClient(client), asynq: asynq.NewClientFromRedisClient(client),
 	}
+}
+
+// Close refuses new actions and returns when all have ended, those that their
+// callers gave up included.
+func (o *Operator) Close() {
+	o.mutex.Lock()
+	o.closed = true
+	o.mutex.Unlock()
+	o.calls.Wait()
+}
+
+// begin counts an action, which ends with calls.Done.
+func (o *Operator) begin() error {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.closed {
+		return fmt.Errorf("%w: the process is stopping", ErrUnreadable)
+	}
+	o.calls.Add(1)
+	return nil
 }
 
 // Retry puts a push that is FAILED, GIVEN_UP, CANCELLED, RETRY or SCHEDULED
@@ -117,14 +142,24 @@ func (o *Operator) Cancel(ctx context.Context, id string) error {
 	return nil
 }
 
+// An action is done to a push that has been found; the task or the record is
+// nil if there is none.
+type action func(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error
+
 // beside lets a caller give up: asynq's Inspector knows no contexts, and an
 // action that has begun is better finished. The client's own timeouts end it.
-func (o *Operator) beside(ctx context.Context, id string, act func(context.Context, string) error) error {
+func (o *Operator) beside(ctx context.Context, id string, act action) error {
 	if !ValidID(id) {
 		return ErrNotFound
 	}
+	if err := o.begin(); err != nil {
+		return err
+	}
 	done := make(chan error, 1)
-	go func() { done <- act(context.WithoutCancel(ctx), id) }()
+	go func() {
+		defer o.calls.Done()
+		done <- o.lookAndAct(context.WithoutCancel(ctx), id, act)
+	}()
 	select {
 	case err := <-done:
 		return err
@@ -133,10 +168,7 @@ func (o *Operator) beside(ctx context.Context, id string, act func(context.Conte
 	}
 }
 
-// retry takes the end out of the record before it runs the task: the other way
-// round, a worker would find the end. If the process dies in between, the task
-// is still where it was, and Retry can be repeated.
-func (o *Operator) retry(ctx context.Context, id string) error {
+func (o *Operator) lookAndAct(ctx context.Context, id string, act action) error {
 	task, record, err := o.reader.find(ctx, id)
 	if err != nil {
 		return err
@@ -145,10 +177,13 @@ func (o *Operator) retry(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return o.retryFound(ctx, found, task, record)
+	return act(ctx, found, task, record)
 }
 
-func (o *Operator) retryFound(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
+// retry takes the end out of the record before it runs the task: the other way
+// round, a worker would find the end. If the process dies in between, the task
+// is still where it was, and Retry can be repeated.
+func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
 	if !slices.Contains(RetryableStates(), found.State) {
 		return &StateError{Action: "retried", State: found.State}
 	}
@@ -202,7 +237,7 @@ func (o *Operator) run(ctx context.Context, task *asynq.TaskInfo, push Push) err
 	}
 	if errors.Is(err, asynq.ErrTaskNotFound) {
 		// Taken out of the archive since, maybe with an end for its record.
-		return o.retry(ctx, push.ID)
+		return o.lookAndAct(ctx, push.ID, o.retry)
 	}
 	if err == nil {
 		return nil
@@ -217,19 +252,7 @@ func (o *Operator) run(ctx context.Context, task *asynq.TaskInfo, push Push) err
 
 // cancel marks the record before it archives the task: a worker that takes the
 // task in between is refused by Begin, and archives it itself.
-func (o *Operator) cancel(ctx context.Context, id string) error {
-	task, record, err := o.reader.find(ctx, id)
-	if err != nil {
-		return err
-	}
-	found, err := report(id, task, record)
-	if err != nil {
-		return err
-	}
-	return o.cancelFound(ctx, found, task, record)
-}
-
-func (o *Operator) cancelFound(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
+func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
 	if !slices.Contains(CancellableStates(), found.State) {
 		return &StateError{Action: "cancelled", State: found.State}
 	}

@@ -360,3 +360,28 @@ func TestOperatingWithoutRedis(t *testing.T) {
 	require.ErrorIs(t, operator.Retry(t.Context(), push.ID), ErrUnreadable)
 	require.ErrorIs(t, operator.Cancel(t.Context(), push.ID), ErrUnreadable)
 }
+
+// Close waits for what its caller has given up: the clients are closed next.
+func TestAClosedOperatorHasFinished(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	push := d.inState(Failed)
+	proxy := testenv.NewProxy(t, d.server.Addr())
+	clients, err := redisconn.Open(proxy.URL(), 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = clients.Close() })
+	reader := NewReader(clients.Read, Swrve, NewRecords(clients.Read, Swrve, testRetention))
+	operator := NewOperator(clients.Read, Swrve, testRetention, reader, time.UTC, fixedClock(time.Now()))
+
+	proxy.SetLatency(100 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, operator.Retry(ctx, push.ID), ErrIncomplete)
+	operator.Close()
+	require.Equal(t, Pending, d.get(push.ID).State)
+
+	require.ErrorIs(t, operator.Cancel(t.Context(), push.ID), ErrUnreadable)
+	_, err = operator.CancelAll(t.Context(), Filter{State: Pending}, MaxBulk, "")
+	require.ErrorIs(t, err, ErrUnreadable)
+	require.Equal(t, Pending, d.get(push.ID).State)
+}

@@ -56,6 +56,11 @@ const (
 	ErrorOther               ErrorType = "OTHER"                 // everything else
 )
 
+// ErrorTypes lists every type.
+func ErrorTypes() []ErrorType {
+	return []ErrorType{ErrorSwrve, ErrorMessagePrototypeKey, ErrorOther}
+}
+
 // An Attempt is one try to deliver. It is stored and never overwritten by a
 // later one.
 type Attempt struct {

@@ -26,6 +26,10 @@ func States() []State {
 	return []State{Scheduled, Pending, InMemory, Retry, Sent, GivenUp, Failed, Cancelled}
 }
 
+// Ended reports whether the push will not be sent any more, unless an operator
+// retries it.
+func (s State) Ended() bool { return s == Sent || s == GivenUp || s == Failed || s == Cancelled }
+
 // The texts with which the handler's answers begin. asynq keeps an answer's
 // text with the task, and StateOf reads the reason for the task's place in the
 // queue from it.

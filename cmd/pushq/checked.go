@@ -8,9 +8,10 @@ import (
 )
 
 // checkedIntake takes nothing before Redis has been checked, and nothing that
-// Redis has no room for.
+// Redis has no room for. As in checkedOperator, nothing is embedded: a new method
+// of the API's interface must not pass by the check.
 type checkedIntake struct {
-	*tasks.Intake
+	intake  *tasks.Intake
 	service *service
 }
 
@@ -21,44 +22,49 @@ func (i *checkedIntake) Accept(ctx context.Context, push tasks.Push, keyed bool)
 	if err := i.service.admission.Admit(); err != nil {
 		return false, err
 	}
-	replayed, err := i.Intake.Accept(ctx, push, keyed)
+	replayed, err := i.intake.Accept(ctx, push, keyed)
 	i.service.admission.Observe(err)
 	return replayed, err
+}
+
+// Claim only looks, and so needs no check.
+func (i *checkedIntake) Claim(ctx context.Context, push tasks.Push) (tasks.Claim, error) {
+	return i.intake.Claim(ctx, push)
 }
 
 // checkedOperator does nothing before Redis has been checked. It goes on while
 // new pushes are refused: what it does makes room, or needs little.
 type checkedOperator struct {
-	*tasks.Operator
-	service *service
+	operator *tasks.Operator
+	service  *service
 }
 
 func (o *checkedOperator) Retry(ctx context.Context, id string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	return o.Operator.Retry(ctx, id)
+	return o.operator.Retry(ctx, id)
 }
 
 func (o *checkedOperator) Cancel(ctx context.Context, id string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	return o.Operator.Cancel(ctx, id)
+	return o.operator.Cancel(ctx, id)
 }
 
 func (o *checkedOperator) RetryAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
 	if err := o.check(); err != nil {
 		return tasks.Bulk{}, err
 	}
-	return o.Operator.RetryAll(ctx, filter, limit, cursor)
+	return o.operator.RetryAll(ctx, filter, limit, cursor)
 }
 
 func (o *checkedOperator) CancelAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
 	if err := o.check(); err != nil {
 		return tasks.Bulk{}, err
 	}
-	return o.Operator.CancelAll(ctx, filter, limit, cursor)
+	return o.operator.CancelAll(ctx, filter, limit, cursor)
 }
 
 func (o *checkedOperator) check() error {

@@ -105,6 +105,7 @@ func (b *bulkFlags) operateOnMany(command *cobra.Command, action string) error {
 		return err
 	}
 	client, ctx := newPushClient(command), command.Context()
+	defer client.close()
 	shown := newProgress(command.ErrOrStderr(), action)
 	sum := bulkSum{Next: b.cursor}
 	for {

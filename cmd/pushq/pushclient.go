@@ -18,11 +18,13 @@ import (
 	"pushq/internal/certificates"
 )
 
-// pushClient calls the HTTP API.
+// pushClient calls the HTTP API, one call after the other over one connection.
 type pushClient struct {
 	server string
 	key    string
 	tls    certificates.Files
+
+	transport *http.Transport // nil before the first call
 }
 
 const (
@@ -45,13 +47,14 @@ func (p *pushClient) call(ctx context.Context, method, path string, header http.
 	if p.key != "" {
 		request.Header.Set("Authorization", "Bearer "+p.key)
 	}
-	encryption, err := p.encryption()
-	if err != nil {
-		return nil, nil, err
+	if p.transport == nil {
+		encryption, err := p.encryption()
+		if err != nil {
+			return nil, nil, err
+		}
+		p.transport = &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: encryption}
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: encryption}
-	defer transport.CloseIdleConnections()
-	client := http.Client{Timeout: clientTimeout, Transport: transport}
+	client := http.Client{Timeout: clientTimeout, Transport: p.transport}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w\n%s", err, callAdvice(err))
@@ -68,6 +71,13 @@ func (p *pushClient) call(ctx context.Context, method, path string, header http.
 		return nil, nil, answerError(response.StatusCode, answer)
 	}
 	return response.Header, answer, nil
+}
+
+// close ends the connection, if there is one.
+func (p *pushClient) close() {
+	if p.transport != nil {
+		p.transport.CloseIdleConnections()
+	}
 }
 
 // encryption is what HTTPS needs.

@@ -16,7 +16,9 @@ func newPushGetCommand() *cobra.Command {
 		Short: "Print a push with its state and attempts as JSON",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
-			_, answer, err := newPushClient(command).call(command.Context(), http.MethodGet, "/push/"+url.PathEscape(arguments[0]), nil, nil)
+			client := newPushClient(command)
+			defer client.close()
+			_, answer, err := client.call(command.Context(), http.MethodGet, "/push/"+url.PathEscape(arguments[0]), nil, nil)
 			if err != nil {
 				return err
 			}

@@ -62,6 +62,7 @@ func newPushListCommand() *cobra.Command {
 // are too old, so are those of the next.
 func listPushes(command *cobra.Command, status string, since time.Time, limit int) (items []json.RawMessage, more bool, err error) {
 	client := newPushClient(command)
+	defer client.close()
 	triedNewestFirst := slices.Contains([]tasks.State{tasks.Sent, tasks.Failed, tasks.GivenUp}, tasks.State(status))
 	for cursor := ""; ; {
 		query := url.Values{"status": {status}, "limit": {strconv.Itoa(min(limit-len(items), tasks.MaxPage))}}

@@ -37,7 +37,9 @@ func newPushSendCommand() *cobra.Command {
 			if idempotencyKey != "" {
 				header.Set("Idempotency-Key", idempotencyKey)
 			}
-			answer, _, err := newPushClient(command).call(command.Context(), http.MethodPost, "/push", header, body)
+			client := newPushClient(command)
+			defer client.close()
+			answer, _, err := client.call(command.Context(), http.MethodPost, "/push", header, body)
 			if err != nil {
 				return err
 			}

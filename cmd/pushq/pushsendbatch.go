@@ -34,6 +34,7 @@ func sendBatch(command *cobra.Command, file string) error {
 		input = opened
 	}
 	s := batchSender{client: newPushClient(command), out: bufio.NewWriter(command.OutOrStdout()), shown: newProgress(command.ErrOrStderr(), "send")}
+	defer s.client.close()
 	err := s.sendAll(command.Context(), input)
 	s.shown.end()
 	if flushErr := s.out.Flush(); err == nil && flushErr != nil {

@@ -92,6 +92,10 @@ func (s *service) run(ctx context.Context) error {
 	}
 	intake := tasks.NewIntake(s.clients.Intake, tasks.Swrve, retention)
 	defer intake.Close()
+	operator := tasks.NewOperator(s.clients.Read, tasks.Swrve, retention, s.reader, zone, s.clock)
+	defer operator.Close()
+	counts := s.metrics.Channel(tasks.Swrve.Name)
+	operator.OnCancelled = func() { counts.Finished(tasks.Cancelled) }
 	var dashboard dashboard
 	if s.roles.api {
 		if dashboard, err = openDashboard(s.redis, s.settings.Dashboard.ReadOnly); err != nil {
@@ -103,7 +107,7 @@ func (s *service) run(ctx context.Context) error {
 			}
 		}()
 	}
-	server := s.newServer(intake, dashboard, zone)
+	server := s.newServer(intake, operator, dashboard, zone)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -172,7 +176,7 @@ func explainListen(address string, err error) error {
 	return fmt.Errorf("listen on %s: %w", address, err)
 }
 
-func (s *service) newServer(intake *tasks.Intake, dashboard http.Handler, zone *time.Location) *api.Server {
+func (s *service) newServer(intake *tasks.Intake, operator *tasks.Operator, dashboard http.Handler, zone *time.Location) *api.Server {
 	options := api.Options{
 		Clock:         s.clock,
 		Checks:        s.checks(),
@@ -196,12 +200,9 @@ func (s *service) newServer(intake *tasks.Intake, dashboard http.Handler, zone *
 			User:     s.settings.Dashboard.User,
 			Password: s.settings.Dashboard.Password.Reveal(),
 		}
-		options.Intake = &checkedIntake{Intake: intake, service: s}
+		options.Intake = &checkedIntake{intake: intake, service: s}
 		options.Reader = s.reader
-		operator := tasks.NewOperator(s.clients.Read, tasks.Swrve, tasks.Retention(s.settings.Push.Retention), s.reader, zone, s.clock)
-		counts := s.metrics.Channel(tasks.Swrve.Name)
-		operator.OnCancelled = func() { counts.Finished(tasks.Cancelled) }
-		options.Operator = &checkedOperator{Operator: operator, service: s}
+		options.Operator = &checkedOperator{operator: operator, service: s}
 	}
 	return api.New(options)
 }

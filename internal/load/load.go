@@ -169,7 +169,7 @@ func (r *run) follow(ctx context.Context) error {
 func (r *run) await(ctx context.Context, id string, deadline time.Time) (push, error) {
 	for {
 		found, err := r.lookUp(ctx, id)
-		if err == nil && found.ended() || !time.Now().Before(deadline) {
+		if err == nil && found.Status.Ended() || !time.Now().Before(deadline) {
 			return found, err
 		}
 		select {
@@ -191,7 +191,7 @@ func (r *run) note(found push, err error) {
 	}
 	r.states[found.Status]++
 	r.requests = append(r.requests, found.requests()...)
-	if found.ended() {
+	if found.Status.Ended() {
 		r.Progress.Step()
 	}
 }
@@ -204,7 +204,7 @@ func (r *run) notEnded() int {
 	}
 	left := len(r.ids)
 	for state, count := range r.states {
-		if ended(state) {
+		if state.Ended() {
 			left -= count
 		}
 	}

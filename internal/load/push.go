@@ -29,16 +29,6 @@ type request struct {
 	rateLimited bool
 }
 
-func (p push) ended() bool { return ended(p.Status) }
-
-func ended(state tasks.State) bool {
-	switch state {
-	case tasks.Sent, tasks.GivenUp, tasks.Failed, tasks.Cancelled:
-		return true
-	}
-	return false
-}
-
 // requests leaves out attempts that are still under way, and those that ended
 // before a request was made.
 func (p push) requests() []request {

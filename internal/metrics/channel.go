@@ -83,15 +83,17 @@ type Channel struct {
 func (m *Metrics) Channel(name string) *Channel {
 	d := m.delivery
 	c := &Channel{StoreErrors: d.storeErrors, InFlight: d.inFlight.WithLabelValues(name), name: name, delivery: d}
-	for _, state := range []tasks.State{tasks.Sent, tasks.Failed, tasks.GivenUp, tasks.Cancelled} {
-		d.finished.WithLabelValues(name, string(state))
+	for _, state := range tasks.States() {
+		if state.Ended() {
+			d.finished.WithLabelValues(name, string(state))
+		}
 	}
 	for _, outcome := range []string{OutcomeOK, OutcomeRetry, OutcomeFail, OutcomeGiveUp} {
 		d.attempts.WithLabelValues(name, outcome)
 		d.seconds.WithLabelValues(name, outcome)
 	}
 	d.attempts.WithLabelValues(name, OutcomeInterrupted)
-	for _, kind := range []tasks.ErrorType{tasks.ErrorSwrve, tasks.ErrorMessagePrototypeKey, tasks.ErrorOther} {
+	for _, kind := range tasks.ErrorTypes() {
 		d.errors.WithLabelValues(name, string(kind), "true")
 		d.errors.WithLabelValues(name, string(kind), "false")
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrUnfit means that the server answers, but must not be trusted with pushes.
+// ErrUnfit means that the server must not be trusted with pushes, or lets us in
+// only after somebody has changed a setting, such as a password or an authority.
 var ErrUnfit = errors.New("this redis cannot be used")
 
 // CheckServer reads from INFO whether the server, or each master of a cluster,
