@@ -19,9 +19,6 @@ import (
 )
 
 const (
-	// interruptedMargin is added to the provider's timeout: an attempt in
-	// process for longer belongs to a worker that has died.
-	interruptedMargin = 10 * time.Second
 	// busyDelay is how long a push waits whose attempt another run has in hand.
 	busyDelay = 15 * time.Second
 	// staleAttempt is how long after Begin a request may still be made.
@@ -195,7 +192,7 @@ var errBraked = errors.New("the provider has asked everybody to wait")
 // same run.
 func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer error) {
 	attempting := tasks.Attempting{
-		Push: r.push, Token: r.token, Interrupted: r.Timeout + interruptedMargin, MaxAttempts: r.MaxAttempts,
+		Push: r.push, Token: r.token, Interrupted: tasks.InterruptedAfter(r.Timeout), MaxAttempts: r.MaxAttempts,
 		Request: request,
 	}
 	begun, err := r.records.Begin(ctx, attempting)

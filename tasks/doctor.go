@@ -58,7 +58,7 @@ type Doctor struct {
 	// stranded.
 	ClaimIdle time.Duration
 	// Interrupted is the age from which an attempt in process is taken for
-	// dead, as Begin takes it.
+	// dead, as a handler's run takes it.
 	Interrupted time.Duration
 
 	channel   Channel
@@ -73,7 +73,7 @@ type Doctor struct {
 // client. timeout is the longest that a request to the provider takes.
 func NewDoctor(client redis.UniversalClient, channel Channel, retention Retention, timeout time.Duration) *Doctor {
 	return &Doctor{
-		Pause: 6 * time.Second, ClaimIdle: 10 * time.Second, Interrupted: timeout + 10*time.Second,
+		Pause: 6 * time.Second, ClaimIdle: 10 * time.Second, Interrupted: InterruptedAfter(timeout),
 
 		channel: channel, retention: retention, redis: client,
 		records:   NewRecords(client, channel, retention),
@@ -156,31 +156,40 @@ func (d *Doctor) checks() []check {
 	return append(all, d.claimCheck())
 }
 
+// judgeAll goes on after what concerns one suspect only, and tells the first
+// errors.
 func (c check) judgeAll(ctx context.Context, suspects []suspect, fix bool) (Finding, error) {
 	finding := c.finding
 	finding.More = len(suspects) > maxSuspects
+	var failures []error
 	for _, one := range suspects[:min(len(suspects), maxSuspects)] {
 		verdict, err := c.judge(ctx, one, fix)
-		if err != nil {
-			return finding, err
-		}
-		if verdict == well {
-			continue
-		}
-		finding.Count++
-		if len(finding.Examples) < maxExamples {
-			finding.Examples = append(finding.Examples, one.id)
+		if verdict != well {
+			finding.Count++
+			if len(finding.Examples) < maxExamples {
+				finding.Examples = append(finding.Examples, one.id)
+			}
 		}
 		if verdict == mended {
 			finding.Fixed++
 		}
+		if err != nil && len(failures) < maxExamples {
+			failures = append(failures, err)
+		}
+		if errors.Is(err, ErrUnreadable) || ctx.Err() != nil {
+			break
+		}
 	}
-	return finding, nil
+	return finding, errors.Join(failures...)
 }
 
-// asVerdict reads the reply of a script.
+// asVerdict reads the reply of a script. What Redis itself answers may concern
+// this task only, such as a key of another type; all else is ErrUnreadable.
 func asVerdict(reply *redis.Cmd, doing string) (verdict, error) {
 	text, err := reply.Text()
+	if _, answered := errors.AsType[redis.Error](err); err != nil && !answered {
+		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
 	if err != nil {
 		return well, fmt.Errorf("%s: %w", doing, err)
 	}

@@ -105,18 +105,12 @@ func TestActiveTasksWithoutALeaseGoBackToTheQueue(t *testing.T) {
 	w.accept(windowed)
 	w.take("swrve", time.Time{}, first.ID, second.ID)
 	w.take("swrve-window", time.Now().Add(time.Hour), windowed.ID)
-	count, err := CountLeaseless(t.Context(), w.client, Swrve)
-	require.NoError(t, err)
-	require.Equal(t, 2, count)
 	require.Equal(t, InMemory, w.get(first.ID).State)
 
 	w.requireFaultMended("leaseless-active swrve", first.ID, second.ID)
 	require.Equal(t, Pending, w.get(first.ID).State)
 	require.Equal(t, Pending, w.get(second.ID).State)
 	require.Equal(t, InMemory, w.get(windowed.ID).State, "one with a lease is left alone")
-	count, err = CountLeaseless(t.Context(), w.client, Swrve)
-	require.NoError(t, err)
-	require.Zero(t, count)
 	w.inspectable()
 }
 
@@ -150,14 +144,89 @@ func TestAPushThatAWorkerHasInHandIsNotRequeued(t *testing.T) {
 	w := newWard(t)
 	push := w.inState(InMemory)
 	testenv.Eventually(t, 20*time.Second, "the worker to report what it has", func() bool { // it reports at once and then every five seconds
-		held, err := w.doctor.held(t.Context(), push.ID)
-		return err == nil && held
+		inHand, err := w.doctor.inHand()
+		return err == nil && inHand[push.ID]
 	})
 	require.NoError(t, w.client.ZRem(t.Context(), asynqLeaseKey("swrve"), push.ID).Err())
 	left := w.examine(true)["leaseless-active swrve"]
 	require.Equal(t, 1, left.Count)
 	require.Zero(t, left.Fixed)
 	require.Equal(t, InMemory, w.get(push.ID).State)
+}
+
+// One that cannot be judged does not keep the others from being mended.
+func TestOneUndecodableRecordHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	for fault, damage := range map[string]func(*ward, string){
+		"leaseless-active": func(*ward, string) {},
+		"ghost": func(w *ward, id string) {
+			require.NoError(w.t, w.client.Del(w.t.Context(), asynqTaskKey("swrve", id)).Err())
+		},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			w := newWard(t)
+			var ids []string
+			for range 3 {
+				ids = append(ids, w.accept(newPush()).ID)
+			}
+			w.take("swrve", time.Time{}, ids...)
+			for _, id := range ids {
+				damage(w, id)
+				require.NoError(t, w.client.Set(t.Context(), Swrve.RecordKey(id), "no JSON", 0).Err())
+			}
+			require.NoError(t, w.client.Del(t.Context(), Swrve.RecordKey(ids[1])).Err())
+			findings, err := w.doctor.Examine(t.Context(), true)
+			require.ErrorIs(t, err, errUndecodable)
+			require.ErrorContains(t, err, ids[0])
+			require.ErrorContains(t, err, ids[2])
+			fixed := map[string]int{"leaseless-active": 1, "ghost": 3}[fault] // the ids of ghosts are gone, whatever the record is
+			require.Contains(t, numbers(findings), [3]any{fault, 3, fixed})
+		})
+	}
+}
+
+// numbers are the fault, count and fixed of each finding.
+func numbers(findings []Finding) (all [][3]any) {
+	for _, finding := range findings {
+		all = append(all, [3]any{finding.Fault, finding.Count, finding.Fixed})
+	}
+	return all
+}
+
+func TestARedisThatIsGoneEndsTheJudging(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	w.server.Stop()
+	judged := 0
+	check := w.doctor.ghostCheck("swrve", asynq.TaskStatePending)
+	judge := check.judge
+	check.judge = func(ctx context.Context, one suspect, fix bool) (verdict, error) {
+		judged++
+		return judge(ctx, one, fix)
+	}
+	_, err := check.judgeAll(t.Context(), []suspect{{id: "a"}, {id: "b"}}, true)
+	require.ErrorIs(t, err, ErrUnreadable)
+	require.Equal(t, 1, judged)
+}
+
+func TestMoreLeaselessThanAreJudged(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	ids := make([]any, maxSuspects+1)
+	for place := range ids {
+		ids[place] = "leaseless-" + strconv.Itoa(place)
+	}
+	require.NoError(t, w.client.LPush(t.Context(), asynqStateKey("swrve", asynq.TaskStateActive), ids...).Err())
+	check := w.doctor.leaselessCheck("swrve")
+	suspects, err := check.look(t.Context())
+	require.NoError(t, err)
+	check.judge = func(context.Context, suspect, bool) (verdict, error) { return mended, nil }
+	finding, err := check.judgeAll(t.Context(), suspects, true)
+	require.NoError(t, err)
+	require.Equal(t, maxSuspects, finding.Fixed)
+	require.True(t, finding.More)
+	require.True(t, finding.Left())
 }
 
 func TestGhostsAreRemoved(t *testing.T) {

@@ -95,30 +95,3 @@ func (d *Doctor) findMisplaced(ctx context.Context, queue string) (suspects []su
 	})
 	return suspects, err
 }
-
-// scan visits all keys that begin with prefix, page by page. In a cluster they
-// are on one node: the prefix has their hash tag.
-func (d *Doctor) scan(ctx context.Context, prefix string, visit func(keys []string) error) error {
-	var node redis.Cmdable = d.redis
-	if cluster, ok := d.redis.(*redis.ClusterClient); ok {
-		master, err := cluster.MasterForKey(ctx, prefix)
-		if err != nil {
-			return fmt.Errorf("find the node of %s: %w: %w", prefix, ErrUnreadable, err)
-		}
-		node = master
-	}
-	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, prefix+"*", doctorPage).Result()
-		if err != nil {
-			return fmt.Errorf("scan for %s: %w: %w", prefix, ErrUnreadable, err)
-		}
-		if len(keys) > 0 {
-			if err := visit(keys); err != nil {
-				return err
-			}
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
-}

@@ -62,7 +62,7 @@ type Attempting struct {
 	Push  Push
 	Token string // made once per handler run
 	// Interrupted is the age from which an attempt in process is taken for
-	// dead: the provider's timeout and 10 s.
+	// dead: see InterruptedAfter.
 	Interrupted time.Duration
 	MaxAttempts int
 	// Again begins one more attempt although the record is at its end.
@@ -71,6 +71,10 @@ type Attempting struct {
 	// forbids. Without it the attempt only records why there is none.
 	Request bool
 }
+
+// InterruptedAfter returns the age from which an attempt in process belongs to a
+// worker that has died. longest is how long a request to the provider may take.
+func InterruptedAfter(longest time.Duration) time.Duration { return longest + 10*time.Second }
 
 // Begun is Begin's result.
 type Begun struct {

@@ -18,6 +18,10 @@ var (
 	claimReleaseScript = redis.NewScript(claimReleaseSource)
 )
 
+// claimEnded follows the fingerprint in the claim of a push that has ended: see
+// scripts/record.lua, which writes it, and scripts/claim.lua, which reads it.
+const claimEnded = " ended"
+
 // claimCheck releases a claim only if nobody has touched it for longer than an
 // enqueue takes, so no caller is about to store its push; there is neither a
 // task nor a record, so nothing of the push has been sent or will be.
@@ -57,7 +61,7 @@ func (d *Doctor) findStrandedClaims(ctx context.Context) (suspects []suspect, er
 		}
 		for place, key := range keys {
 			claim := claims[place].Val()
-			if claim == "" || strings.HasSuffix(claim, " ended") || idles[place].Val() < d.ClaimIdle {
+			if claim == "" || strings.HasSuffix(claim, claimEnded) || idles[place].Val() < d.ClaimIdle {
 				continue
 			}
 			id := strings.TrimPrefix(key, prefix)

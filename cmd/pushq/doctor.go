@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pushq/config"
+	"pushq/handlers/swrve"
 	"pushq/internal/redisconn"
 	"pushq/tasks"
 )
@@ -42,17 +43,17 @@ The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after
 		RunE: func(command *cobra.Command, _ []string) error {
 			return withRedis(command, func(settings config.Config, clients *redisconn.Clients) error {
 				findings, err := examineServer(command.Context(), clients)
+				if err == nil {
+					var more []tasks.Finding
+					doctor := tasks.NewDoctor(clients.Read, tasks.Swrve, tasks.Retention(settings.Push.Retention), longestRequest(settings.Swrve))
+					more, err = doctor.Examine(command.Context(), fix)
+					findings = append(findings, more...)
+				}
+				if len(findings) > 0 || err == nil {
+					err = errors.Join(printFindings(command.OutOrStdout(), findings, asJSON), err)
+				}
 				if err != nil {
 					return err
-				}
-				doctor := tasks.NewDoctor(clients.Read, tasks.Swrve, tasks.Retention(settings.Push.Retention), settings.Swrve.Timeout())
-				more, examineErr := doctor.Examine(command.Context(), fix)
-				findings = append(findings, more...)
-				if err := printFindings(command.OutOrStdout(), findings, asJSON); err != nil {
-					return err
-				}
-				if examineErr != nil {
-					return examineErr
 				}
 				left := 0
 				for _, finding := range findings {
@@ -73,25 +74,31 @@ The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after
 	return command
 }
 
-// examineServer looks at Redis itself.
+// longestRequest is how long the workers' requests may take.
+func longestRequest(settings config.Swrve) time.Duration {
+	provider := swrve.New(swrve.Config{Timeout: settings.Timeout()})
+	defer provider.Close()
+	return provider.MaxDuration()
+}
+
+// examineServer looks at Redis itself. After an error it returns what it has
+// found until then.
 func examineServer(ctx context.Context, clients *redisconn.Clients) ([]tasks.Finding, error) {
 	var findings []tasks.Finding
 	warnings, err := redisconn.CheckServer(ctx, clients.Read)
-	if errors.Is(err, redisconn.ErrUnfit) {
+	if unfit, ok := errors.AsType[*redisconn.UnfitError](err); ok {
 		findings = append(findings, tasks.Finding{
 			Fault: "redis-unfit", Count: 1, Meaning: err.Error() + ": pushq refuses to start on it",
-			Repair: "change that setting of Redis, such as: redis-cli CONFIG SET maxmemory-policy noeviction (and in redis.conf)",
+			Repair: unfit.Remedy,
 		})
 	} else if err != nil {
 		return nil, err
 	}
 	for _, warning := range warnings {
-		findings = append(findings, tasks.Finding{
-			Fault: "redis-warning", Count: 1, Meaning: warning,
-			Repair: "if pushes must survive a crash of Redis: redis-cli CONFIG SET appendonly yes (and in redis.conf)",
-		})
+		findings = append(findings, tasks.Finding{Fault: "redis-warning", Count: 1, Meaning: warning.Text, Repair: warning.Remedy})
 	}
 	clock := redisconn.NewClock(clients.Read, time.Now)
+	clock.Key = tasks.Swrve.PaceKey()
 	if err := clock.Measure(ctx); err != nil {
 		return findings, err
 	}

@@ -113,6 +113,20 @@ func TestDoctorOfAnUnfitRedis(t *testing.T) {
 	require.NotErrorIs(t, err, errFindings)
 }
 
+// What has been found is told also if nothing more can be looked at, each with
+// its own remedy.
+func TestDoctorOfARedisThatRefusesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	require.NoError(t, w.redis.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
+	output, err := w.operate("doctor")
+	require.ErrorContains(t, err, "NOAUTH")
+	require.NotErrorIs(t, err, errFindings)
+	require.Contains(t, output, "redis-unfit\n")
+	require.Contains(t, output, "what to do: set the password that redis.url lacks")
+	require.NotContains(t, output, "CONFIG SET")
+}
+
 // Which pushes a dead worker held is told from the leases.
 func TestDoctorOfDeadWorkers(t *testing.T) {
 	t.Parallel()

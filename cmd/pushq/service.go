@@ -345,7 +345,7 @@ func (s *service) connectOnce(ctx context.Context) error {
 			return err
 		}
 		for _, warning := range warnings {
-			s.log.Warn("redis", slog.String("text", warning))
+			s.log.Warn("redis", slog.String("text", warning.String()))
 		}
 	}
 	if err := s.clock.Measure(ctx); err != nil {

@@ -77,6 +77,12 @@ func TestEverythingEncrypted(t *testing.T) {
 		return nil
 	})
 
+	// A command that acts on Redis itself has the same settings.
+	pause := testenv.StartPushq(t, []string{"pause"}, w.environment(redisFiles)...)
+	require.Zero(t, pause.Wait(20*time.Second), "%v", pause.Stderr())
+	resume := testenv.StartPushq(t, []string{"resume"}, w.environment(redisFiles)...)
+	require.Zero(t, resume.Wait(20*time.Second), "%v", resume.Stderr())
+
 	// What goes wrong is said, and what to do.
 	_, err = send("--server", server)
 	require.ErrorContains(t, err, "with --ca or PUSHQ_CA")

@@ -15,13 +15,44 @@ import (
 // only after somebody has changed a setting, such as a password or an authority.
 var ErrUnfit = errors.New("this redis cannot be used")
 
+// A Warning is what an operator should know of a server that can be used.
+type Warning struct {
+	Text, Remedy string
+}
+
+// String is both in one line.
+func (w Warning) String() string { return w.Text + "; " + w.Remedy }
+
+// An UnfitError is why a server cannot be used, and what to do about it. It is
+// an ErrUnfit.
+type UnfitError struct {
+	Reason, Remedy string
+	cause          error // may be nil
+}
+
+func (e *UnfitError) Error() string {
+	text := fmt.Sprintf("%s: %s: %s", ErrUnfit, e.Reason, e.Remedy)
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+// Unwrap leaves nothing out but a cause that is nil.
+func (e *UnfitError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{ErrUnfit}
+	}
+	return []error{ErrUnfit, e.cause}
+}
+
 // CheckServer reads from INFO whether the server, or each master of a cluster,
 // keeps what it accepts: version 6.2 or later (asynq archives with ZRANGE
-// BYSCORE) and maxmemory-policy noeviction. It returns ErrUnfit with the
-// setting to change, or warnings. It never asks CONFIG, which many hosted
+// BYSCORE) and maxmemory-policy noeviction. It returns an
+// *UnfitError, or warnings. It never asks CONFIG, which many hosted
 // services forbid; what INFO does not tell is a warning. What waiting does not
 // mend, such as a wrong password, database number or authority, is unfit too.
-func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []string, err error) {
+func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []Warning, err error) {
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
 		return checkOne(ctx, client)
@@ -36,7 +67,7 @@ func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []
 		mutex.Lock()
 		defer mutex.Unlock()
 		for _, warning := range found {
-			warnings = append(warnings, address+": "+warning)
+			warnings = append(warnings, Warning{Text: address + ": " + warning.Text, Remedy: warning.Remedy})
 		}
 		return nil
 	})
@@ -46,10 +77,13 @@ func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []
 	return warnings, err
 }
 
-func checkOne(ctx context.Context, client redis.UniversalClient) (warnings []string, err error) {
+func checkOne(ctx context.Context, client redis.UniversalClient) (warnings []Warning, err error) {
 	text, err := client.Info(ctx).Result()
 	if redis.HasErrorPrefix(err, "NOPERM") {
-		return []string{"redis does not let this user run INFO; pushq needs redis 6.2 or later with maxmemory-policy noeviction and appendonly yes"}, nil
+		return []Warning{{
+			"redis does not let this user run INFO, so nobody has looked whether it keeps what it accepts",
+			"pushq needs redis 6.2 or later with maxmemory-policy noeviction and appendonly yes; let its user look by `ACL SETUSER name +info`",
+		}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read INFO of redis: %w", explain(err))
@@ -61,26 +95,35 @@ func checkOne(ctx context.Context, client redis.UniversalClient) (warnings []str
 	return judge(info)
 }
 
-func judge(info map[string]string) (warnings []string, err error) {
+func judge(info map[string]string) (warnings []Warning, err error) {
 	switch version := info["redis_version"]; {
 	case version == "":
-		warnings = append(warnings, "INFO does not tell redis_version; pushq needs 6.2 or later")
+		warnings = append(warnings, Warning{"INFO does not tell redis_version", "pushq needs 6.2 or later: look it up"})
 	case !atLeast62(version):
-		return nil, fmt.Errorf("%w: redis_version is %s, pushq needs 6.2 or later", ErrUnfit, version)
+		return nil, &UnfitError{Reason: fmt.Sprintf("redis_version is %s, pushq needs 6.2 or later", version), Remedy: "upgrade this server, or name another one by redis.url"}
 	}
 	switch policy := info["maxmemory_policy"]; policy {
 	case "noeviction":
 	case "":
-		warnings = append(warnings, "INFO does not tell maxmemory_policy; it must be noeviction, or Redis may throw pushes away")
+		warnings = append(warnings, Warning{"INFO does not tell maxmemory_policy", "it must be noeviction, or Redis may throw pushes away: look it up"})
 	default:
-		return nil, fmt.Errorf("%w: maxmemory-policy is %s, so Redis may throw pushes away; set it to noeviction", ErrUnfit, policy)
+		return nil, &UnfitError{
+			Reason: fmt.Sprintf("maxmemory-policy is %s, so Redis may throw pushes away", policy),
+			Remedy: "set it to noeviction, such as by `redis-cli CONFIG SET maxmemory-policy noeviction` (and in redis.conf)",
+		}
 	}
 	switch info["aof_enabled"] {
 	case "1":
 	case "":
-		warnings = append(warnings, "INFO does not tell aof_enabled; with appendonly no, what Redis accepted since its last snapshot is lost when it stops")
+		warnings = append(warnings, Warning{
+			"INFO does not tell aof_enabled: with appendonly no, what Redis accepted since its last snapshot is lost when it stops",
+			"look up whether appendonly is yes",
+		})
 	default:
-		warnings = append(warnings, "appendonly is off: what Redis accepted since its last snapshot is lost when it stops; set appendonly yes")
+		warnings = append(warnings, Warning{
+			"appendonly is off: what Redis accepted since its last snapshot is lost when it stops",
+			"set appendonly yes, such as by `redis-cli CONFIG SET appendonly yes` (and in redis.conf)",
+		})
 	}
 	return warnings, nil
 }

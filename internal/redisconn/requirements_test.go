@@ -47,6 +47,9 @@ func TestJudge(t *testing.T) {
 		if test.refusal != "" {
 			require.ErrorIs(t, err, ErrUnfit, name)
 			require.ErrorContains(t, err, test.refusal, name)
+			var unfit *UnfitError
+			require.ErrorAs(t, err, &unfit, name)
+			require.NotEmpty(t, unfit.Remedy, name)
 			continue
 		}
 		require.NoError(t, err, name)
@@ -55,7 +58,8 @@ func TestJudge(t *testing.T) {
 			continue
 		}
 		require.Len(t, warnings, 1, name)
-		require.Contains(t, warnings[0], test.warning, name)
+		require.NotEmpty(t, warnings[0].Remedy, name)
+		require.Contains(t, warnings[0].String(), test.warning, name)
 	}
 	warnings, err := judge(nil)
 	require.NoError(t, err)
@@ -64,7 +68,7 @@ func TestJudge(t *testing.T) {
 
 func TestCheckServer(t *testing.T) {
 	t.Parallel()
-	check := func(t *testing.T, arguments ...string) ([]string, error) {
+	check := func(t *testing.T, arguments ...string) ([]Warning, error) {
 		server := testenv.StartRedis(t, arguments...)
 		return CheckServer(t.Context(), open(t, server.URL()).Read)
 	}
@@ -79,7 +83,7 @@ func TestCheckServer(t *testing.T) {
 		warnings, err := check(t)
 		require.NoError(t, err)
 		require.Len(t, warnings, 1)
-		require.Contains(t, warnings[0], "appendonly")
+		require.Contains(t, warnings[0].String(), "appendonly")
 	})
 	t.Run("evicting", func(t *testing.T) {
 		t.Parallel()
@@ -96,7 +100,7 @@ func TestCheckServer(t *testing.T) {
 			warnings, err := CheckServer(t.Context(), open(t, "redis://no-"+command+":p@"+server.Addr()).Read)
 			require.NoError(t, err)
 			require.Len(t, warnings, 1)
-			require.Contains(t, warnings[0], warning)
+			require.Contains(t, warnings[0].String(), warning)
 		}
 	})
 	t.Run("absent", func(t *testing.T) {

@@ -1,4 +1,4 @@
--- Counts on one page of the active list which tasks have no lease. asynq adds
+-- Finds on one page of the active list the tasks without a lease. asynq adds
 -- and removes both in one script, so at no instant is one without the other.
 --
 -- KEYS[1] active list of the queue
