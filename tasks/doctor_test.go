@@ -412,8 +412,11 @@ func TestQueuesThatAreNotAsTheyShouldBe(t *testing.T) {
 		w := newWard(t)
 		push := w.accept(newPush())
 		w.take("swrve", time.Now().Add(-time.Minute), push.ID)
+		// One without a task is for no worker to take back.
+		require.NoError(t, w.client.ZAdd(t.Context(), asynqLeaseKey("swrve"), redis.Z{Score: 1, Member: "gone"}).Err())
 		found := w.examine(true)["expired-lease swrve"]
 		require.Equal(t, []string{push.ID}, found.Examples)
+		require.Equal(t, 1, found.Count)
 		require.Contains(t, found.Repair, "start a worker")
 		findings, err := w.doctor.Examine(t.Context(), true)
 		require.NoError(t, err)

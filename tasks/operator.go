@@ -187,6 +187,9 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 	if !slices.Contains(RetryableStates(), found.State) {
 		return &StateError{Action: "retried", State: found.State}
 	}
+	if err := intact(task); err != nil {
+		return err
+	}
 	if err := o.checkOpen(found); err != nil {
 		return err
 	}
@@ -206,6 +209,15 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 	// A push that stays in the index although it is under way does no harm:
 	// whoever lists it looks at its state.
 	_ = unlistScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id), o.channel.DeadKey()}, id).Err()
+	return nil
+}
+
+// intact refuses a task that has lost its content, as only keys deleted by hand
+// leave it: asynq tells of such a one without an id.
+func intact(task *asynq.TaskInfo) error {
+	if task != nil && task.ID == "" {
+		return fmt.Errorf("%w: the task has lost its content, which pushq doctor --fix puts right", ErrUnreadable)
+	}
 	return nil
 }
 
@@ -244,7 +256,8 @@ func (o *Operator) run(ctx context.Context, task *asynq.TaskInfo, push Push) err
 	}
 	// Somebody else may have been quicker. asynq has no error of its own for
 	// a task that is pending or active already.
-	if now, lookErr := o.reader.look(ctx, push.ID); lookErr == nil && (now.State == Pending || now.State == InMemory) {
+	now, lookErr := o.reader.look(ctx, push.ID)
+	if lookErr == nil && (now.State == Pending || now.State == InMemory || errors.Is(err, asynq.ErrTaskIDConflict)) {
 		return &StateError{Action: "retried", State: now.State}
 	}
 	return fmt.Errorf("%w: %w", ErrIncomplete, err)
@@ -255,6 +268,9 @@ func (o *Operator) run(ctx context.Context, task *asynq.TaskInfo, push Push) err
 func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
 	if !slices.Contains(CancellableStates(), found.State) {
 		return &StateError{Action: "cancelled", State: found.State}
+	}
+	if err := intact(task); err != nil {
+		return err
 	}
 	id := found.Push.ID
 	content, err := found.Push.encode()

@@ -312,6 +312,30 @@ func TestRetryWhileSomebodyElseIsQuicker(t *testing.T) {
 	}
 }
 
+// Somebody else has stored a task that was forgotten, and it has moved on since.
+func TestRetryWhileSomebodyElseHasStoredTheTask(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, state := range []State{Scheduled, Retry, Failed, Cancelled} {
+		var wrong *StateError
+		require.ErrorAs(t, d.operator(time.Now()).run(t.Context(), nil, d.inState(state)), &wrong, state)
+		require.Equal(t, StateError{Action: "retried", State: state}, *wrong)
+	}
+}
+
+// A task whose content is gone is the doctor's.
+func TestATaskWithoutContent(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	push := d.inState(Retry)
+	require.NoError(t, d.client.HDel(t.Context(), asynqTaskKey(Swrve.ImmediateQueue(), push.ID), "msg").Err())
+	for _, act := range []func(context.Context, string) error{d.operator(time.Now()).Retry, d.operator(time.Now()).Cancel} {
+		err := act(t.Context(), push.ID)
+		require.ErrorIs(t, err, ErrUnreadable)
+		require.ErrorContains(t, err, "pushq doctor --fix")
+	}
+}
+
 // A worker may take the push after the operator has looked.
 func TestCancelOfAPushThatAWorkerHasJustTaken(t *testing.T) {
 	t.Parallel()

@@ -125,11 +125,27 @@ func (d *Doctor) expiredLeases(ctx context.Context, queue string, served bool) (
 	if count == 0 {
 		return nil, nil
 	}
-	ids, err := d.redis.ZRange(ctx, leases, 0, min(count, maxExamples)-1).Result()
+	ids, err := d.redis.ZRange(ctx, leases, 0, min(count, maxSuspects)-1).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w: %w", leases, ErrUnreadable, err)
 	}
+	// Those without a task are nobody's to take back; asynq passes them over.
+	gone := make(map[string]bool)
+	for page := range slices.Chunk(ids, doctorPage) {
+		without, err := d.without(ctx, queue, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range without {
+			gone[one.id] = true
+		}
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return gone[id] })
+	if len(ids) == 0 {
+		return nil, nil
+	}
 	return []Finding{{
-		Fault: "expired-lease", Queue: queue, Count: int(count), Examples: ids, Meaning: meaning, Repair: repair,
+		Fault: "expired-lease", Queue: queue, Count: int(count) - len(gone), Examples: ids[:min(len(ids), maxExamples)],
+		Meaning: meaning, Repair: repair,
 	}}, nil
 }
