@@ -121,8 +121,8 @@ func (o *Operator) begin() error {
 // into the queue now, with as many attempts before it as a new one.
 //
 // The error is ErrNotFound, a *StateError, or a *ClosedError if the push may
-// not be sent now; ErrUnreadable if nothing has been done, ErrIncomplete if
-// that is not certain.
+// not be sent now; ErrUnreadable or ErrNotStored if nothing has been done,
+// ErrIncomplete if that is not certain.
 func (o *Operator) Retry(ctx context.Context, id string) error {
 	if err := o.beside(ctx, id, o.retry); err != nil {
 		return fmt.Errorf("retry push %s: %w", id, err)
@@ -133,8 +133,8 @@ func (o *Operator) Retry(ctx context.Context, id string) error {
 // Cancel ends a push that is SCHEDULED, PENDING or RETRY: it will not be sent.
 // Only Retry takes that back.
 //
-// The error is ErrNotFound or a *StateError; ErrUnreadable if nothing has been
-// done, ErrIncomplete if that is not certain.
+// The error is ErrNotFound or a *StateError; ErrUnreadable or ErrNotStored if
+// nothing has been done, ErrIncomplete if that is not certain.
 func (o *Operator) Cancel(ctx context.Context, id string) error {
 	if err := o.beside(ctx, id, o.cancel); err != nil {
 		return fmt.Errorf("cancel push %s: %w", id, err)
@@ -198,7 +198,7 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 		endSeen(record), secondsUntilForgotten(found.Push, o.retention.Dead, time.Now()),
 	).Text()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrIncomplete, err)
+		return notWritten(err)
 	}
 	if forbids != "" {
 		return &StateError{Action: "retried", State: State(forbids)}
@@ -210,6 +210,14 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 	// whoever lists it looks at its state.
 	_ = unlistScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id), o.channel.DeadKey()}, id).Err()
 	return nil
+}
+
+// notWritten is the error of an action whose first write failed.
+func notWritten(err error) error {
+	if writeRefusal(err) != "" {
+		return storeError(err)
+	}
+	return fmt.Errorf("%w: %w", ErrIncomplete, err)
 }
 
 // intact refuses a task that has lost its content, as only keys deleted by hand
@@ -282,7 +290,7 @@ func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInf
 		id, content, endSeen(record), seconds(o.retention.Dead),
 	).Text()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrIncomplete, err)
+		return notWritten(err)
 	}
 	if State(state) != Cancelled {
 		return &StateError{Action: "cancelled", State: State(state)}

@@ -355,6 +355,19 @@ func TestCancelOfAPushThatAWorkerHasJustTaken(t *testing.T) {
 	require.Equal(t, InMemory, wrong.State)
 }
 
+func TestOperatingWhileRedisTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	failed, pending := d.inState(Failed), d.inState(Pending)
+	operator := d.operator(time.Now())
+	require.NoError(t, d.client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	require.ErrorIs(t, operator.Retry(t.Context(), failed.ID), ErrStoreFull)
+	require.ErrorIs(t, operator.Cancel(t.Context(), pending.ID), ErrStoreFull)
+	require.NoError(t, d.client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	d.requireState(Failed, failed.ID)
+	d.requireState(Pending, pending.ID)
+}
+
 func TestOperatingWithoutRedis(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
