@@ -1,5 +1,6 @@
 # Every target says what it does; `make help` lists them.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+VERSION = $(shell git describe --always --dirty)
 TOOLS = redis-server promtool chromium
 
 .PHONY: help test lint vuln docs build
@@ -23,4 +24,4 @@ docs: ## write docs/configuration.md from the configuration's own description
 	go run ./cmd/pushq config doc > docs/configuration.md
 
 build: ## build the binary into bin/pushq
-	CGO_ENABLED=0 go build -trimpath -o bin/pushq ./cmd/pushq
+	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/pushq ./cmd/pushq

@@ -106,7 +106,7 @@ func problemFor(err error) *problem {
 			"The queue did not answer in time; this may have been done or not. Repeating the request is safe.", 2)
 	case errors.Is(err, tasks.ErrStoreFull):
 		return unavailable("store-full", "Not accepted",
-			"The queue has no room for new pushes until some of those in it have been sent. It was not accepted; try again later.", 10)
+			"The queue has no room for new pushes until older records expire or it is given more memory. It was not accepted; try again later.", 10)
 	case errors.Is(err, tasks.ErrNotStored):
 		return unavailable("unavailable", "Not accepted",
 			"The queue cannot take the push now. It was not accepted; try again later.", 2)

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// refuseFrom leaves room for what the pushes in the queue still write:
+	// RefuseFrom is the share of Redis' memory from which on new pushes are
+	// refused. It leaves room for what the pushes in the queue still write:
 	// their records, and asynq's own books.
-	refuseFrom = 0.80
+	RefuseFrom = 0.80
 	// acceptFrom is lower, so that a Redis at the limit does not flicker.
 	acceptFrom = 0.75
 
@@ -23,7 +24,7 @@ const (
 	// probeLife is how long a probe of a process that has ended is left behind.
 	probeLife = time.Minute
 
-	refusedMemory = "memory" // refuseFrom has been reached
+	refusedMemory = "memory" // RefuseFrom has been reached
 	refusedOOM    = "oom"    // maxmemory has been reached
 )
 
@@ -149,7 +150,7 @@ func full(used float64, before string) bool {
 	if before == refusedMemory || before == refusedOOM {
 		return used > acceptFrom
 	}
-	return used >= refuseFrom
+	return used >= RefuseFrom
 }
 
 // probe writes where pushes are written, and returns the refusal if there is
@@ -176,7 +177,11 @@ func (a *Admission) turn(refusal string, used float64) {
 	case refusal == "":
 		a.log.Info("new pushes are accepted again", slog.String("memory_used", percent(used)))
 	default:
-		a.log.Warn("new pushes are refused, queued ones go on", slog.String("reason", refusal), slog.String("memory_used", percent(used)))
+		text := "new pushes are refused, queued ones go on"
+		if refusal != refusedMemory {
+			text = "redis takes no writes: new pushes are refused, queued ones wait until it does"
+		}
+		a.log.Warn(text, slog.String("reason", refusal), slog.String("memory_used", percent(used)))
 	}
 }
 
@@ -185,7 +190,7 @@ func (a *Admission) reason() error {
 	switch a.refusal {
 	case refusedMemory:
 		return fmt.Errorf("%w: %w: %s of its maxmemory is used, and from %s new pushes are refused until it is %s",
-			ErrNotStored, ErrStoreFull, percent(a.used), percent(refuseFrom), percent(acceptFrom))
+			ErrNotStored, ErrStoreFull, percent(a.used), percent(RefuseFrom), percent(acceptFrom))
 	case refusedOOM:
 		return fmt.Errorf("%w: %w: all of its maxmemory is used", ErrNotStored, ErrStoreFull)
 	default:

@@ -35,7 +35,7 @@ Without --fix nothing is changed. --fix mends what can be mended without sending
   ghost               removes the id of a task that is gone, and stores the push again if its record has it
   misplaced-task      puts the task where it belongs
   stranded-claim      frees the idempotency key
-The other findings need a decision of yours: redis-unfit, redis-warning, clock, paused, unserved-queue, expired-lease,
+The other findings need a decision of yours: redis-unfit, redis-warning, redis-full, clock, paused, unserved-queue, expired-lease,
 archive-near-cap.
 
 The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after an error.`,
@@ -96,6 +96,17 @@ func examineServer(ctx context.Context, clients *redisconn.Clients) ([]tasks.Fin
 	}
 	for _, warning := range warnings {
 		findings = append(findings, tasks.Finding{Fault: "redis-warning", Count: 1, Meaning: warning.Text, Repair: warning.Remedy})
+	}
+	memory, err := redisconn.ReadMemory(ctx, clients.Read)
+	if err != nil && !errors.Is(err, redisconn.ErrUntold) {
+		return findings, err
+	}
+	if memory.Share() >= tasks.RefuseFrom {
+		findings = append(findings, tasks.Finding{
+			Fault: "redis-full", Count: 1,
+			Meaning: fmt.Sprintf("%.0f %% of redis' maxmemory is used: new pushes are refused, and at 100 %% workers can take none either", 100*memory.Share()),
+			Repair:  "raise maxmemory (redis-cli CONFIG SET maxmemory, and in its configuration), or shorten push.retention.sent",
+		})
 	}
 	clock := redisconn.NewClock(clients.Read, time.Now)
 	clock.Key = tasks.Swrve.PaceKey()

@@ -127,12 +127,26 @@ func TestDoctorOfARedisThatRefusesIt(t *testing.T) {
 	require.NotContains(t, output, "CONFIG SET")
 }
 
+func TestDoctorOfAFullRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{}, "--maxmemory", "30mb", "--appendonly", "yes")
+	w.startReady("serve")
+	fillTo(t, w.redis.Client(t), 0.85)
+	output, err := w.operate("doctor")
+	require.ErrorIs(t, err, errFindings)
+	require.Contains(t, output, "redis-full\n")
+	require.Contains(t, output, "what to do: raise maxmemory")
+}
+
 // Which pushes a dead worker held is told from the leases.
 func TestDoctorOfDeadWorkers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{}, "--appendonly", "yes")
 	w.startReady("api")
-	require.NoError(t, w.redis.Client(t).ZAdd(t.Context(), "asynq:{swrve}:lease", redis.Z{Score: 1, Member: "some-id"}).Err())
+	client := w.redis.Client(t)
+	require.NoError(t, client.HSet(t.Context(), "asynq:{swrve}:t:some-id", "state", "active", "msg", "x").Err())
+	require.NoError(t, client.LPush(t.Context(), "asynq:{swrve}:active", "some-id").Err())
+	require.NoError(t, client.ZAdd(t.Context(), "asynq:{swrve}:lease", redis.Z{Score: 1, Member: "some-id"}).Err())
 	output, err := w.operate("doctor")
 	require.ErrorIs(t, err, errFindings)
 	require.Contains(t, output, "expired-lease in queue swrve: 1\n")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -25,6 +26,9 @@ func main() {
 	}
 }
 
+// sameRequest is how soon a second signal is taken for the first one again.
+const sameRequest = 500 * time.Millisecond
+
 // stopOnSignals asks for a graceful stop at the first SIGTERM or SIGINT, and
 // ends the process at the second.
 func stopOnSignals(stop context.CancelFunc) {
@@ -32,7 +36,11 @@ func stopOnSignals(stop context.CancelFunc) {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	<-signals
 	stop()
-	<-signals
+	// timeout(1) and some supervisors signal a process and its group: the same
+	// request twice within milliseconds.
+	for first := time.Now(); time.Since(first) < sameRequest; {
+		<-signals
+	}
 	fmt.Fprintln(os.Stderr, "pushq: second signal, ending at once: pushes being sent will be found interrupted")
 	os.Exit(130)
 }

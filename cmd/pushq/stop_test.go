@@ -57,8 +57,21 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.swrve.Ledger()) == 1 })
 	serve.Terminate()
 	serve.WaitForLine("stopping", 10*time.Second)
+	time.Sleep(sameRequest)
 	serve.Interrupt()
 	require.Equal(t, 130, serve.Wait(5*time.Second))
+}
+
+// As timeout(1) signals a process and its group.
+func TestTwoSignalsAtOnceAreOneRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
+	serve := w.startReady("serve")
+	accept(t, serve, "user")
+	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.swrve.Ledger()) == 1 })
+	serve.Terminate()
+	serve.Interrupt()
+	require.Zero(t, serve.Wait(20*time.Second))
 }
 
 func TestTermStopsAccepting(t *testing.T) {
