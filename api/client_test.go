@@ -139,6 +139,16 @@ func (s *testService) exchange(request string) answer {
 	return s.answerOn(connection, request)
 }
 
+// cutShort writes what there is of a request and then nothing more.
+func (s *testService) cutShort(part string) answer {
+	s.t.Helper()
+	connection := s.dial()
+	_, err := io.WriteString(connection, part)
+	require.NoError(s.t, err)
+	require.NoError(s.t, connection.CloseWrite())
+	return s.answerOn(connection, part)
+}
+
 // answerOn reads the answer to a request that has been written as it is, maybe
 // in part.
 func (s *testService) answerOn(connection net.Conn, written string) answer {

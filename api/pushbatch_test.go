@@ -318,11 +318,7 @@ func TestACutUploadOfABatchAcceptsNothing(t *testing.T) {
 		"POST /push/batch HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n" +
 			fmt.Sprintf("%x\r\n%s\r\n", len(lines), lines), // without the last chunk
 	} {
-		connection := s.dial()
-		_, err := io.WriteString(connection, text)
-		require.NoError(t, err)
-		require.NoError(t, connection.CloseWrite())
-		require.Equal(t, http.StatusBadRequest, s.answerOn(connection, text).status)
+		require.Equal(t, http.StatusBadRequest, s.cutShort(text).status)
 	}
 	require.Zero(t, s.queued())
 }
@@ -370,7 +366,7 @@ func TestASlowUploadOfABatch(t *testing.T) {
 				break
 			}
 			if strings.HasPrefix(part, "{") {
-				time.Sleep(pause)
+				time.Sleep(pause) // a slow caller
 			}
 		}
 		return s.answerOn(connection, request)
@@ -443,11 +439,7 @@ func TestRedisGoesAwayDuringABatch(t *testing.T) {
 			require.GreaterOrEqual(t, s.queued(), count["accepted"], "%v", count)
 			proxy.Refuse(false)
 			proxy.Blackhole(false)
-			testenv.Eventually(t, 5*time.Second, "what was under way to arrive", func() bool {
-				before := s.queued()
-				time.Sleep(50 * time.Millisecond)
-				return s.queued() == before
-			})
+			s.closeIntake()
 			require.LessOrEqual(t, s.queued(), count["accepted"]+count["outcome-unknown"], "%v", count)
 		})
 	}

@@ -38,6 +38,7 @@ type testService struct {
 	client      *redis.Client
 	records     *tasks.Records
 	options     Options
+	closeIntake func()        // returns when all its calls to Redis have ended
 	readTimeout time.Duration // 0 for the server's own
 
 	server  *Server
@@ -66,11 +67,12 @@ func prepareServiceBehind(t *testing.T, server *testenv.Redis, url string) *test
 	t.Cleanup(intake.Close)
 	log := &logBuffer{}
 	return &testService{
-		t:       t,
-		redis:   server,
-		client:  server.Client(t),
-		records: tasks.NewRecords(clients.Control, tasks.Swrve, retention),
-		log:     log,
+		t:           t,
+		redis:       server,
+		client:      server.Client(t),
+		records:     tasks.NewRecords(clients.Control, tasks.Swrve, retention),
+		log:         log,
+		closeIntake: intake.Close,
 		options: Options{
 			Intake: intake,
 			Reader: tasks.NewReader(clients.Read, tasks.Swrve, tasks.NewRecords(clients.Read, tasks.Swrve, retention)),

@@ -89,7 +89,7 @@ func (o *Operator) bulk(ctx context.Context, action bulkAction, limit int, curso
 	if err := o.begin(); err != nil {
 		return Bulk{}, err
 	}
-	defer o.calls.Done()
+	defer o.calls.end()
 	sources := o.reader.sources(action.filter.State)
 	at, err := decodeBulkCursor(cursor, action, len(sources))
 	if err != nil {

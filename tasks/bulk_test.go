@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"pushq/internal/redisconn"
 	"pushq/internal/testenv"
 )
 
@@ -447,11 +446,7 @@ func TestBulkWithoutRedis(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	proxy := testenv.NewProxy(t, d.server.Addr())
-	clients, err := redisconn.Open(proxy.URL(), 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = clients.Close() })
-	reader := NewReader(clients.Read, Swrve, NewRecords(clients.Read, Swrve, testRetention))
-	operator := NewOperator(clients.Read, Swrve, testRetention, reader, time.UTC, fixedClock(noon))
+	operator := d.operatorBehind(proxy, noon)
 
 	failed := []string{}
 	for range 4 {

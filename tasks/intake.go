@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -34,10 +33,7 @@ type Intake struct {
 	redis     redis.UniversalClient
 	asynq     *asynq.Client
 	inspector *asynq.Inspector
-
-	mutex  sync.Mutex // guards closed, and calls.Add against calls.Wait
-	closed bool
-	calls  sync.WaitGroup
+	calls     calls
 }
 
 // NewIntake returns the intake of channel. The client may be an auto-pipeline,
@@ -52,10 +48,7 @@ func NewIntake(client redis.UniversalClient, channel Channel, retention Retentio
 // Close refuses new pushes and returns when all calls to Redis have ended,
 // those that their callers gave up included.
 func (i *Intake) Close() {
-	i.mutex.Lock()
-	i.closed = true
-	i.mutex.Unlock()
-	i.calls.Wait()
+	i.calls.close()
 }
 
 // Accept stores the push: after it returns nil, Redis has the task. Otherwise
@@ -83,14 +76,14 @@ func (i *Intake) Accept(ctx context.Context, push Push, keyed bool) (replayed bo
 
 // call runs a call to Redis beside the caller, who waits on its own context.
 func (i *Intake) call(ctx context.Context, do func(context.Context) error) error {
-	i.mutex.Lock()
-	if i.closed {
-		i.mutex.Unlock()
+	if !i.calls.begin() {
 		return fmt.Errorf("%w: the process is stopping", ErrNotStored)
 	}
 	answer := make(chan error, 1)
-	i.calls.Go(func() { answer <- do(context.WithoutCancel(ctx)) })
-	i.mutex.Unlock()
+	go func() {
+		defer i.calls.end()
+		answer <- do(context.WithoutCancel(ctx))
+	}()
 	select {
 	case err := <-answer:
 		return err

@@ -235,7 +235,7 @@ func TestAFrozenRedisLeavesTheOutcomeUnknown(t *testing.T) {
 	// Without a deadline of the caller the client's own timeout ends the wait.
 	_, err = intake.Accept(t.Context(), newPush(), false)
 	require.ErrorIs(t, err, ErrOutcomeUnknown)
-	intake.calls.Wait()
+	intake.calls.running.Wait()
 
 	server.Thaw()
 	requireAcceptsAgain(t, intake)
@@ -354,7 +354,7 @@ func TestAcceptReturnsWithItsCaller(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, err, ErrOutcomeUnknown, name)
 
-		intake.calls.Wait()
+		intake.calls.running.Wait()
 		_, err = inspector.GetTaskInfo(Swrve.ImmediateQueue(), push.ID)
 		require.NoError(t, err, name)
 	}

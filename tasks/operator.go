@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -81,10 +80,7 @@ type Operator struct {
 	reader    *Reader
 	inspector *asynq.Inspector
 	asynq     *asynq.Client
-
-	mutex  sync.Mutex // guards closed, and calls.Add against calls.Wait
-	closed bool
-	calls  sync.WaitGroup
+	calls     calls
 }
 
 // NewOperator acts on the pushes of channel that reader finds. The zone is for
@@ -100,20 +96,14 @@ func NewOperator(client redis.UniversalClient, channel Channel, retention Retent
 // Close refuses new actions and returns when all have ended, those that their
 // callers gave up included.
 func (o *Operator) Close() {
-	o.mutex.Lock()
-	o.closed = true
-	o.mutex.Unlock()
-	o.calls.Wait()
+	o.calls.close()
 }
 
-// begin counts an action, which ends with calls.Done.
+// begin counts an action, which ends with calls.end.
 func (o *Operator) begin() error {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	if o.closed {
+	if !o.calls.begin() {
 		return fmt.Errorf("%w: the process is stopping", ErrUnreadable)
 	}
-	o.calls.Add(1)
 	return nil
 }
 
@@ -157,7 +147,7 @@ func (o *Operator) beside(ctx context.Context, id string, act action) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		defer o.calls.Done()
+		defer o.calls.end()
 		done <- o.lookAndAct(context.WithoutCancel(ctx), id, act)
 	}()
 	select {

@@ -23,6 +23,15 @@ func (d *desk) operator(now time.Time) *Operator {
 	return NewOperator(d.client, Swrve, testRetention, d.reader, time.UTC, fixedClock(now))
 }
 
+// operatorBehind has connections of its own, through a proxy.
+func (d *desk) operatorBehind(proxy *testenv.Proxy, now time.Time) *Operator {
+	clients, err := redisconn.Open(proxy.URL(), 0)
+	require.NoError(d.t, err)
+	d.t.Cleanup(func() { _ = clients.Close() })
+	reader := NewReader(clients.Read, Swrve, NewRecords(clients.Read, Swrve, testRetention))
+	return NewOperator(clients.Read, Swrve, testRetention, reader, time.UTC, fixedClock(now))
+}
+
 // inState brings a push into a state, without a worker that would take it
 // further. Ended ones have asynq's task with the text of the end.
 func (d *desk) inState(state State) Push {
@@ -373,11 +382,7 @@ func TestOperatingWithoutRedis(t *testing.T) {
 	d := newDesk(t)
 	push := d.inState(Pending)
 	proxy := testenv.NewProxy(t, d.server.Addr())
-	clients, err := redisconn.Open(proxy.URL(), 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = clients.Close() })
-	reader := NewReader(clients.Read, Swrve, NewRecords(clients.Read, Swrve, testRetention))
-	operator := NewOperator(clients.Read, Swrve, testRetention, reader, time.UTC, fixedClock(time.Now()))
+	operator := d.operatorBehind(proxy, time.Now())
 
 	require.NoError(t, cancelScript.Load(t.Context(), d.client).Err())
 	proxy.CutReplyTo(cancelScript.Hash(), 1)
@@ -404,11 +409,7 @@ func TestAClosedOperatorHasFinished(t *testing.T) {
 	d := newDesk(t)
 	push := d.inState(Failed)
 	proxy := testenv.NewProxy(t, d.server.Addr())
-	clients, err := redisconn.Open(proxy.URL(), 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = clients.Close() })
-	reader := NewReader(clients.Read, Swrve, NewRecords(clients.Read, Swrve, testRetention))
-	operator := NewOperator(clients.Read, Swrve, testRetention, reader, time.UTC, fixedClock(time.Now()))
+	operator := d.operatorBehind(proxy, time.Now())
 
 	proxy.SetLatency(100 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -418,7 +419,7 @@ func TestAClosedOperatorHasFinished(t *testing.T) {
 	require.Equal(t, Pending, d.get(push.ID).State)
 
 	require.ErrorIs(t, operator.Cancel(t.Context(), push.ID), ErrUnreadable)
-	_, err = operator.CancelAll(t.Context(), Filter{State: Pending}, MaxBulk, "")
+	_, err := operator.CancelAll(t.Context(), Filter{State: Pending}, MaxBulk, "")
 	require.ErrorIs(t, err, ErrUnreadable)
 	require.Equal(t, Pending, d.get(push.ID).State)
 }

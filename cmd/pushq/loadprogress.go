@@ -2,11 +2,9 @@ package main
 
 import (
 	"io"
-	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 )
 
 // loadProgress shows a bar for each phase, on a terminal only.
@@ -17,8 +15,7 @@ type loadProgress struct {
 }
 
 func newLoadProgress(out io.Writer) *loadProgress {
-	file, isFile := out.(*os.File)
-	return &loadProgress{out: out, terminal: isFile && term.IsTerminal(int(file.Fd()))}
+	return &loadProgress{out: out, terminal: isTerminal(out)}
 }
 
 func (p *loadProgress) Begin(phase string, steps int) {

@@ -21,9 +21,15 @@ type progress struct {
 	last time.Time
 }
 
+// isTerminal reports whether somebody may be watching.
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
 func newProgress(out io.Writer, what string) *progress {
 	p := &progress{out: out, last: time.Now()}
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if isTerminal(out) {
 		const unknownTotal = -1
 		p.bar = progressbar.NewOptions(unknownTotal, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(what),
 			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("pushes"),

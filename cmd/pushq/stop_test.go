@@ -57,7 +57,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.swrve.Ledger()) == 1 })
 	serve.Terminate()
 	serve.WaitForLine("stopping", 10*time.Second)
-	time.Sleep(sameRequest)
+	time.Sleep(sameRequest) // until then it would be the first signal again
 	serve.Interrupt()
 	require.Equal(t, 130, serve.Wait(5*time.Second))
 }
