@@ -43,9 +43,8 @@ func (k keyring) find(key string) (name string, found bool) {
 
 // authenticate asks for a key everywhere (at /metrics too: they tell how much is
 // sent) but at the two addresses that a load balancer asks, and at the
-// dashboard, which has its own rules. It goes by
-// the route that was found, because the router reads an escaped path otherwise
-// than URL.Path shows it.
+// dashboard, which has its own rules. It goes by the route that was found,
+// because the router reads an escaped path otherwise than URL.Path shows it.
 func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		switch path := c.Path(); {

@@ -145,7 +145,7 @@ func (s *Server) live(c echo.Context) error { return c.String(http.StatusOK, "li
 func (s *Server) ready(c echo.Context) error {
 	report := s.health.report(c.Request().Context())
 	if report.Status == unhealthy {
-		return c.String(http.StatusServiceUnavailable, "unready\n")
+		return c.String(report.httpStatus(), "unready\n")
 	}
-	return c.String(http.StatusOK, "ready\n")
+	return c.String(report.httpStatus(), "ready\n")
 }

@@ -92,10 +92,8 @@ func (s *Server) enterBatch(ctx context.Context) (leave func(), err error) {
 	case s.batchSlots <- struct{}{}:
 		return func() { <-s.batchSlots }, nil
 	case <-ctx.Done():
-		busy := newProblem(http.StatusServiceUnavailable, "unavailable", "Not accepted",
-			fmt.Sprintf("%d batches are under way here already. This one was not accepted; try again later.", maxBatches))
-		busy.retryAfter = 2
-		return nil, busy
+		return nil, unavailable("unavailable", "Not accepted",
+			fmt.Sprintf("%d batches are under way here already. This one was not accepted; try again later.", maxBatches), 2)
 	}
 }
 

@@ -373,7 +373,7 @@ func TestASlowUploadOfABatch(t *testing.T) {
 	}
 	key := "Authorization: Bearer " + canaryAPIKey + "\r\n"
 	require.Len(t, s.items(trickle(200*time.Millisecond, key)), 4, "longer than other requests may take")
-	got := trickle(time.Second, key)
+	got := trickle(1500*time.Millisecond, key) // the last part comes after 4.5 s
 	require.Equal(t, http.StatusRequestTimeout, got.status)
 	requireUnauthorized(t, trickle(0))
 	require.Equal(t, 4, s.queued())

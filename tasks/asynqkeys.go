@@ -1,6 +1,11 @@
 package tasks
 
-import "github.com/hibiken/asynq"
+import (
+	"context"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
 
 // asynq's own keys, as asynq v0.26.0 names them (internal/base: AllQueues,
 // QueueKeyPrefix and the functions after it). They are read where its
@@ -12,6 +17,26 @@ const asynqQueuesKey = "asynq:queues"
 // queue's task ids in one state.
 func asynqStateKey(queue string, state asynq.TaskState) string {
 	return "asynq:{" + queue + "}:" + state.String()
+}
+
+// taskPlaces are where a queue keeps the ids of its tasks: the states that pushq
+// uses.
+var taskPlaces = []asynq.TaskState{
+	asynq.TaskStatePending, asynq.TaskStateActive,
+	asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateArchived, asynq.TaskStateCompleted,
+}
+
+// isList tells the lists of ids from the sorted sets.
+func isList(place asynq.TaskState) bool {
+	return place == asynq.TaskStatePending || place == asynq.TaskStateActive
+}
+
+// sizeOf asks how many ids there are in one place.
+func sizeOf(ctx context.Context, pipe redis.Pipeliner, queue string, place asynq.TaskState) *redis.IntCmd {
+	if isList(place) {
+		return pipe.LLen(ctx, asynqStateKey(queue, place))
+	}
+	return pipe.ZCard(ctx, asynqStateKey(queue, place))
 }
 
 // asynqLeaseKey is the sorted set of a queue's active ids by the second at which

@@ -17,17 +17,6 @@ var (
 	ghostScript = redis.NewScript(ghostSource)
 )
 
-// taskPlaces are where a queue keeps the ids of its tasks.
-var taskPlaces = []asynq.TaskState{
-	asynq.TaskStatePending, asynq.TaskStateActive,
-	asynq.TaskStateScheduled, asynq.TaskStateRetry, asynq.TaskStateArchived, asynq.TaskStateCompleted,
-}
-
-// isList tells the lists of ids from the sorted sets.
-func isList(place asynq.TaskState) bool {
-	return place == asynq.TaskStatePending || place == asynq.TaskStateActive
-}
-
 // ghostCheck removes ids whose task has no content: nothing could be sent from
 // them. A push that was under way and has a record is stored again from it, and
 // Begin, which goes by the same record, sends it only if it has not been sent.

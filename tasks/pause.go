@@ -66,11 +66,11 @@ func changeQueues(ctx context.Context, client redis.UniversalClient, channel Cha
 func readStatus(ctx context.Context, client redis.UniversalClient, queue string) (QueueStatus, error) {
 	pipe := client.Pipeline()
 	paused := pipe.Exists(ctx, asynqPausedKey(queue))
-	pending := pipe.LLen(ctx, asynqStateKey(queue, asynq.TaskStatePending))
-	active := pipe.LLen(ctx, asynqStateKey(queue, asynq.TaskStateActive))
-	scheduled := pipe.ZCard(ctx, asynqStateKey(queue, asynq.TaskStateScheduled))
-	retry := pipe.ZCard(ctx, asynqStateKey(queue, asynq.TaskStateRetry))
-	archived := pipe.ZCard(ctx, asynqStateKey(queue, asynq.TaskStateArchived))
+	pending := sizeOf(ctx, pipe, queue, asynq.TaskStatePending)
+	active := sizeOf(ctx, pipe, queue, asynq.TaskStateActive)
+	scheduled := sizeOf(ctx, pipe, queue, asynq.TaskStateScheduled)
+	retry := sizeOf(ctx, pipe, queue, asynq.TaskStateRetry)
+	archived := sizeOf(ctx, pipe, queue, asynq.TaskStateArchived)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return QueueStatus{}, fmt.Errorf("read the sizes of queue %s: %w: %w", queue, ErrUnreadable, err)
 	}

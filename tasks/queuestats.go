@@ -10,12 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// queueStates are asynq's states of a push.
-var queueStates = []asynq.TaskState{
-	asynq.TaskStatePending, asynq.TaskStateActive, asynq.TaskStateScheduled,
-	asynq.TaskStateRetry, asynq.TaskStateArchived, asynq.TaskStateCompleted,
-}
-
 // pendingLookups is how many of the pushes at the front of a queue are asked
 // how long they have been there: an operator's requeue leaves no time, and a
 // ghost has none.
@@ -84,16 +78,10 @@ func readQueue(ctx context.Context, pipe redis.Pipeliner, queue string) *queueRe
 		paused: pipe.Exists(ctx, asynqPausedKey(queue)),
 		front:  pipe.LRange(ctx, asynqStateKey(queue, asynq.TaskStatePending), -pendingLookups, -1),
 	}
-	for _, state := range queueStates {
-		key := asynqStateKey(queue, state)
-		switch state {
-		case asynq.TaskStatePending, asynq.TaskStateActive:
-			r.sizes[state] = pipe.LLen(ctx, key)
-		default:
-			r.sizes[state] = pipe.ZCard(ctx, key)
-		}
+	for _, state := range taskPlaces {
+		r.sizes[state] = sizeOf(ctx, pipe, queue, state)
 		if state == asynq.TaskStateScheduled || state == asynq.TaskStateRetry {
-			r.upcoming = append(r.upcoming, pipe.ZRangeWithScores(ctx, key, 0, 0))
+			r.upcoming = append(r.upcoming, pipe.ZRangeWithScores(ctx, asynqStateKey(queue, state), 0, 0))
 		}
 	}
 	return r

@@ -13,7 +13,6 @@ import (
 	"pushq/config"
 	"pushq/internal/limiter"
 	"pushq/internal/redisconn"
-	"pushq/tasks"
 )
 
 const (
@@ -21,10 +20,6 @@ const (
 	minLasts    = time.Second
 	maxLasts    = 24 * time.Hour
 )
-
-func paceKeys() limiter.Keys {
-	return limiter.Keys{Pace: tasks.Swrve.PaceKey(), Brake: tasks.Swrve.BrakeKey(), Override: tasks.Swrve.PaceOverrideKey()}
-}
 
 func newPaceCommand() *cobra.Command {
 	var lasts time.Duration

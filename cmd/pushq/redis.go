@@ -4,7 +4,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"pushq/config"
+	"pushq/internal/limiter"
 	"pushq/internal/redisconn"
+	"pushq/tasks"
 )
 
 // withRedis runs a command that acts on the Redis of the configuration itself:
@@ -24,4 +26,9 @@ func withRedis(command *cobra.Command, act func(settings config.Config, clients 
 	}
 	defer func() { _ = clients.Close() }()
 	return act(loaded.Config, clients)
+}
+
+// paceKeys are where workers and operators find the shared pace.
+func paceKeys() limiter.Keys {
+	return limiter.Keys{Pace: tasks.Swrve.PaceKey(), Brake: tasks.Swrve.BrakeKey(), Override: tasks.Swrve.PaceOverrideKey()}
 }

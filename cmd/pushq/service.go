@@ -50,12 +50,8 @@ type service struct {
 	workersRunning atomic.Bool
 }
 
-const (
-	connectInterval = 500 * time.Millisecond
-	connectTimeout  = 2 * time.Second
-	// catchUpTimeout is enough for two archives as large as asynq lets them become.
-	catchUpTimeout = 10 * time.Second
-)
+// catchUpTimeout is enough for two archives as large as asynq lets them become.
+const catchUpTimeout = 10 * time.Second
 
 // run returns when ctx ends and everything has stopped, or when the service
 // cannot work.
@@ -207,58 +203,13 @@ func (s *service) newServer(intake *tasks.Intake, operator *tasks.Operator, dash
 	return api.New(options)
 }
 
-func (s *service) checks() []api.Check {
-	checks := []api.Check{
-		{Name: "redis", Run: func(ctx context.Context) error {
-			// Not PING, which any master of a cluster answers.
-			if err := s.clients.Read.Exists(ctx, tasks.Swrve.PaceKey()).Err(); err != nil {
-				return errors.New("redis does not answer")
-			}
-			if !s.redisChecked.Load() {
-				return errors.New("redis has not been checked yet, or has been found unfit: see the log")
-			}
-			return nil
-		}},
-		{Name: "clock", Run: func(context.Context) error {
-			if s.clock.Skewed() {
-				return fmt.Errorf("this host's clock is %s off redis' clock", s.clock.Offset().Round(time.Millisecond))
-			}
-			return nil
-		}},
-		{Name: "queues", Run: func(ctx context.Context) error {
-			paused, err := tasks.PausedQueues(ctx, s.clients.Read, tasks.Swrve)
-			if err != nil {
-				return errors.New("redis does not tell whether queues are paused")
-			}
-			if len(paused) > 0 {
-				return &api.Paused{Queues: paused}
-			}
-			return nil
-		}},
-	}
-	if s.roles.api {
-		checks = append(checks, api.Check{Name: "admission", Degrades: true, Run: func(context.Context) error {
-			return s.admission.Refusing()
-		}})
-	}
-	if s.roles.worker {
-		checks = append(checks, api.Check{Name: "workers", Run: func(context.Context) error {
-			if !s.workersRunning.Load() {
-				return errors.New("the workers are not running")
-			}
-			return nil
-		}})
-	}
-	return checks
-}
-
 // work waits for Redis, then follows its clock and runs the workers, until ctx
 // ends.
 func (s *service) work(ctx context.Context, zone *time.Location) error {
 	if err := s.connect(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if s.accepts() {
+	if s.watchesAdmission() {
 		if err := s.admission.Check(ctx); err != nil {
 			s.log.Warn("redis", slog.Any("error", err))
 		}
@@ -283,7 +234,7 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 			}
 		})
 	})
-	if s.accepts() {
+	if s.watchesAdmission() {
 		following.Go(func() { s.admission.Run(ctx) })
 	}
 	if !s.roles.worker {
@@ -298,58 +249,6 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 	return s.runWorkers(ctx, measured, zone)
 }
 
-// accepts reports whether this process accepts pushes into a Redis that may run
-// full: the embedded one has no limit.
-func (s *service) accepts() bool { return s.roles.api && s.checkServer }
-
-// connect repeats until Redis has been reached, checked and told of our queues.
-func (s *service) connect(ctx context.Context) error {
-	for tries := 0; ; tries++ {
-		err := s.connectOnce(ctx)
-		if err == nil || errors.Is(err, redisconn.ErrUnfit) {
-			return err
-		}
-		if tries%20 == 0 {
-			s.log.Warn("waiting for redis", slog.Any("error", err))
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(connectInterval):
-		}
-	}
-}
-
-// checkAgain looks at a Redis that may be another server by now, or may have
-// come back empty. One that would lose pushes is given none until it is mended.
-func (s *service) checkAgain(ctx context.Context) error {
-	if s.checkServer {
-		_, err := redisconn.CheckServer(ctx, s.clients.Read)
-		if errors.Is(err, redisconn.ErrUnfit) {
-			s.redisChecked.Store(false)
-		}
-		if err != nil {
-			return err
-		}
-		s.redisChecked.Store(true)
-	}
-	return tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
-}
-
-func (s *service) connectOnce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	if s.checkServer {
-		warnings, err := redisconn.CheckServer(ctx, s.clients.Read)
-		if err != nil {
-			return err
-		}
-		for _, warning := range warnings {
-			s.log.Warn("redis", slog.String("text", warning.String()))
-		}
-	}
-	if err := s.clock.Measure(ctx); err != nil {
-		return err
-	}
-	return tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
-}
+// watchesAdmission reports whether this process accepts pushes into a Redis that
+// may run full: the embedded one has no limit.
+func (s *service) watchesAdmission() bool { return s.roles.api && s.checkServer }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"pushq/api"
+	"pushq/tasks"
+)
+
+// checks are what the health of this process is made of.
+func (s *service) checks() []api.Check {
+	checks := []api.Check{
+		{Name: "redis", Run: func(ctx context.Context) error {
+			// Not PING, which any master of a cluster answers.
+			if err := s.clients.Read.Exists(ctx, tasks.Swrve.PaceKey()).Err(); err != nil {
+				return errors.New("redis does not answer")
+			}
+			if !s.redisChecked.Load() {
+				return errors.New("redis has not been checked yet, or has been found unfit: see the log")
+			}
+			return nil
+		}},
+		{Name: "clock", Run: func(context.Context) error {
+			if s.clock.Skewed() {
+				return fmt.Errorf("this host's clock is %s off redis' clock", s.clock.Offset().Round(time.Millisecond))
+			}
+			return nil
+		}},
+		{Name: "queues", Run: func(ctx context.Context) error {
+			paused, err := tasks.PausedQueues(ctx, s.clients.Read, tasks.Swrve)
+			if err != nil {
+				return errors.New("redis does not tell whether queues are paused")
+			}
+			if len(paused) > 0 {
+				return &api.Paused{Queues: paused}
+			}
+			return nil
+		}},
+	}
+	if s.roles.api {
+		checks = append(checks, api.Check{Name: "admission", Degrades: true, Run: func(context.Context) error {
+			return s.admission.Refusing()
+		}})
+	}
+	if s.roles.worker {
+		checks = append(checks, api.Check{Name: "workers", Run: func(context.Context) error {
+			if !s.workersRunning.Load() {
+				return errors.New("the workers are not running")
+			}
+			return nil
+		}})
+	}
+	return checks
+}

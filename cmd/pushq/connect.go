@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"pushq/internal/redisconn"
+	"pushq/tasks"
+)
+
+const (
+	connectInterval = 500 * time.Millisecond
+	connectTimeout  = 2 * time.Second
+)
+
+// connect repeats until Redis has been reached, checked and told of our queues.
+func (s *service) connect(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		err := s.connectOnce(ctx)
+		if err == nil || errors.Is(err, redisconn.ErrUnfit) {
+			return err
+		}
+		if tries%20 == 0 {
+			s.log.Warn("waiting for redis", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(connectInterval):
+		}
+	}
+}
+
+// checkAgain looks at a Redis that may be another server by now, or may have
+// come back empty. One that would lose pushes is given none until it is mended.
+func (s *service) checkAgain(ctx context.Context) error {
+	if s.checkServer {
+		_, err := redisconn.CheckServer(ctx, s.clients.Read)
+		if errors.Is(err, redisconn.ErrUnfit) {
+			s.redisChecked.Store(false)
+		}
+		if err != nil {
+			return err
+		}
+		s.redisChecked.Store(true)
+	}
+	return tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
+}
+
+func (s *service) connectOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if s.checkServer {
+		warnings, err := redisconn.CheckServer(ctx, s.clients.Read)
+		if err != nil {
+			return err
+		}
+		for _, warning := range warnings {
+			s.log.Warn("redis", slog.String("text", warning.String()))
+		}
+	}
+	if err := s.clock.Measure(ctx); err != nil {
+		return err
+	}
+	return tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
+}
