@@ -23,41 +23,46 @@ type QueueStatus struct {
 
 // Pause stops both queues of the channel: workers take nothing more from them
 // until Resume, whatever process they are in. New pushes are still accepted,
-// and what a worker has taken already is finished.
+// and what a worker has taken already is finished. The sizes are those right
+// after the pause.
 func Pause(ctx context.Context, client redis.UniversalClient, channel Channel) ([]QueueStatus, error) {
-	return changeQueues(ctx, client, channel, func(queue string) (bool, error) {
+	return eachQueue(channel, func(queue string) (QueueStatus, error) {
 		// As asynq's Inspector does, which takes a second pause for an error.
 		paused, err := client.SetNX(ctx, asynqPausedKey(queue), time.Now().Unix(), 0).Result()
 		if err != nil {
-			return false, fmt.Errorf("pause queue %s: %w", queue, err)
-		}
-		return paused, nil
-	})
-}
-
-// Resume lets workers take pushes from both queues of the channel again.
-func Resume(ctx context.Context, client redis.UniversalClient, channel Channel) ([]QueueStatus, error) {
-	return changeQueues(ctx, client, channel, func(queue string) (bool, error) {
-		deleted, err := client.Del(ctx, asynqPausedKey(queue)).Result()
-		if err != nil {
-			return false, fmt.Errorf("resume queue %s: %w", queue, err)
-		}
-		return deleted > 0, nil
-	})
-}
-
-func changeQueues(ctx context.Context, client redis.UniversalClient, channel Channel, change func(queue string) (bool, error)) ([]QueueStatus, error) {
-	var all []QueueStatus
-	for _, queue := range channel.Queues() {
-		changed, err := change(queue)
-		if err != nil {
-			return all, err
+			return QueueStatus{}, fmt.Errorf("pause queue %s: %w", queue, err)
 		}
 		status, err := readStatus(ctx, client, queue)
+		status.Changed = paused
+		return status, err
+	})
+}
+
+// Resume lets workers take pushes from both queues of the channel again. The
+// sizes are those right before, which is what has gathered: workers begin to
+// take it at once.
+func Resume(ctx context.Context, client redis.UniversalClient, channel Channel) ([]QueueStatus, error) {
+	return eachQueue(channel, func(queue string) (QueueStatus, error) {
+		status, err := readStatus(ctx, client, queue)
+		if err != nil {
+			return QueueStatus{}, err
+		}
+		deleted, err := client.Del(ctx, asynqPausedKey(queue)).Result()
+		if err != nil {
+			return QueueStatus{}, fmt.Errorf("resume queue %s: %w", queue, err)
+		}
+		status.Paused, status.Changed = false, deleted > 0
+		return status, nil
+	})
+}
+
+func eachQueue(channel Channel, change func(queue string) (QueueStatus, error)) ([]QueueStatus, error) {
+	var all []QueueStatus
+	for _, queue := range channel.Queues() {
+		status, err := change(queue)
 		if err != nil {
 			return all, err
 		}
-		status.Changed = changed
 		all = append(all, status)
 	}
 	return all, nil
