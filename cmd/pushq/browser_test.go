@@ -135,8 +135,12 @@ func (b *browser) run(t *testing.T, what string, actions ...chromedp.Action[chro
 	}
 }
 
-func click(element string) chromedp.Action[chromedp.Void] {
-	return chromedp.Evaluate[chromedp.Void](element + ".click()")
+// click is done by script, so that it is for the element and not for the place
+// on the screen where it was a moment ago: the page moves while it loads, and
+// under a mouse that rests on it.
+func click(xpath string) chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
+		"document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE).singleNodeValue.click()", xpath))
 }
 
 func TestAnOperatorRunsAPushInTheBrowser(t *testing.T) {
@@ -148,20 +152,14 @@ func TestAnOperatorRunsAPushInTheBrowser(t *testing.T) {
 	waitFor(t, serve, id, tasks.Failed, 20*time.Second)
 
 	b := startBrowser(t, "operator", password)
+	const toQueue, toArchived, runButton = `//a[@href="/monitoring/queues/swrve"]`, `//div[@role="button"][contains(., "Archived")]`, `//tbody//button[@title="Run"]`
+	idCell := `//tbody//th[contains(., "` + id + `")]`
 	b.run(t, "log in and see the queues", chromedp.Navigate(serve.URL()+"/monitoring/"),
-		chromedp.WaitVisible(`a[href="/monitoring/queues/swrve"]`),
-		chromedp.WaitVisible(`a[href="/monitoring/queues/swrve-window"]`))
-	b.run(t, "open the queue", chromedp.Click(`a[href="/monitoring/queues/swrve"]`),
-		chromedp.WaitVisible(`//div[@role="button"][contains(., "Archived")]`))
-	b.run(t, "open the archived pushes", chromedp.Click(`//div[@role="button"][contains(., "Archived")]`),
-		chromedp.WaitVisible(`//tbody//th[contains(., "`+id+`")]`))
-	// Clicked by script: a real mouse would rest on the button that appears
-	// under it, whose tooltip then takes the name that it is found by.
-	b.run(t, "show what can be done with the push",
-		click(`document.evaluate('//tbody//tr[contains(., "`+id+`")]/td[last()]//button', document, null, XPathResult.FIRST_ORDERED_NODE_TYPE).singleNodeValue`),
-		chromedp.WaitVisible(`tbody button[title="Run"]`))
-	b.run(t, "run the push", click(`document.querySelector('tbody button[title="Run"]')`),
-		chromedp.WaitNotPresent(`//tbody//th[contains(., "`+id+`")]`))
+		chromedp.WaitVisible(toQueue), chromedp.WaitVisible(`//a[@href="/monitoring/queues/swrve-window"]`))
+	b.run(t, "open the queue", click(toQueue), chromedp.WaitVisible(toArchived))
+	b.run(t, "open the archived pushes", click(toArchived), chromedp.WaitVisible(idCell))
+	b.run(t, "show what can be done with the push", click(`//tbody//tr[contains(., "`+id+`")]/td[last()]//button`), chromedp.WaitVisible(runButton))
+	b.run(t, "run the push", click(runButton), chromedp.WaitNotPresent(idCell))
 	require.Len(t, waitFor(t, serve, id, tasks.Sent, 20*time.Second).Attempts, 2)
 	require.Equal(t, map[string]int{"400x1-user": 1}, w.deliveries())
 	b.requireContent(t)
