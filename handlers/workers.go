@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	taskCheckInterval        = 10 * time.Millisecond
+	// taskCheckInterval is short because idlePoller does the waiting.
+	taskCheckInterval        = time.Millisecond
 	delayedTaskCheckInterval = 500 * time.Millisecond
 
 	// maxPollers bounds the asynq servers of one queue.
@@ -40,7 +41,8 @@ type ServersOptions struct {
 // Servers are the asynq servers of a channel: those of each queue have their
 // own, because a priority inside one server reserves nothing for anybody.
 type Servers struct {
-	servers []*asynq.Server
+	servers       []*asynq.Server
+	announcements *announcements
 }
 
 // StartServers starts handing tasks to handler. The servers are returned also
@@ -48,11 +50,12 @@ type Servers struct {
 func StartServers(client redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
 	mux := asynq.NewServeMux()
 	mux.Handle(options.Channel.TaskType(), handler)
-	s := &Servers{}
+	s := &Servers{announcements: listenToAnnouncements(client, options.Channel)}
 	pollers := min(options.Pollers, options.Concurrency) // a server handles at least one push
 	for _, queue := range options.Channel.Queues() {
 		for poller := range pollers {
-			server := asynq.NewServerFromRedisClient(client, asynq.Config{
+			poll := &idlePoller{UniversalClient: client, announcements: s.announcements, queue: queue}
+			server := asynq.NewServerFromRedisClient(poll, asynq.Config{
 				Queues:                   map[string]int{queue: 1},
 				Concurrency:              share(options.Concurrency, pollers, poller),
 				TaskCheckInterval:        taskCheckInterval,
@@ -88,11 +91,17 @@ func StartServers(client redis.UniversalClient, handler asynq.Handler, options S
 }
 
 // Stop ends the fetching of new tasks.
-func (s *Servers) Stop() { s.each((*asynq.Server).Stop) }
+func (s *Servers) Stop() {
+	s.announcements.release()
+	s.each((*asynq.Server).Stop)
+}
 
 // Shutdown returns when all handlers have ended, or ShutdownTimeout has passed
 // and their tasks have been put back.
-func (s *Servers) Shutdown() { s.each((*asynq.Server).Shutdown) }
+func (s *Servers) Shutdown() {
+	s.announcements.stop()
+	s.each((*asynq.Server).Shutdown)
+}
 
 // each acts on all servers at once: each call waits.
 func (s *Servers) each(act func(*asynq.Server)) {

@@ -34,6 +34,7 @@ type Intake struct {
 	asynq     *asynq.Client
 	inspector *asynq.Inspector
 	calls     calls
+	announcer *announcer
 }
 
 // NewIntake returns the intake of channel. The client may be an auto-pipeline,
@@ -42,6 +43,7 @@ func NewIntake(client redis.UniversalClient, channel Channel, retention Retentio
 	return &Intake{
 		channel: channel, retention: retention, redis: client,
 		asynq: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
+		announcer: newAnnouncer(client, channel),
 	}
 }
 
@@ -49,6 +51,7 @@ func NewIntake(client redis.UniversalClient, channel Channel, retention Retentio
 // those that their callers gave up included.
 func (i *Intake) Close() {
 	i.calls.close()
+	i.announcer.close()
 }
 
 // Accept stores the push: after it returns nil, Redis has the task. Otherwise
@@ -101,7 +104,8 @@ func (i *Intake) enqueue(ctx context.Context, push Push) (stored bool, err error
 		return false, err
 	}
 	var options []asynq.Option
-	if push.DueAt > push.CreatedAt {
+	later := push.DueAt > push.CreatedAt
+	if later {
 		options = append(options, asynq.ProcessAt(scheduler.CeilSecond(push.DueAt.Time())))
 	}
 	_, err = i.asynq.EnqueueContext(ctx, task, options...)
@@ -110,6 +114,9 @@ func (i *Intake) enqueue(ctx context.Context, push Push) (stored bool, err error
 	}
 	if err != nil {
 		return false, storeError(err)
+	}
+	if !later {
+		i.announcer.announce(i.channel.queue(push))
 	}
 	return true, nil
 }

@@ -1,0 +1,152 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"pushq/tasks"
+)
+
+const (
+	// firstPark is how long a poller that found its queue empty waits before it
+	// looks again, unless a push is announced: as long as one that knew nothing
+	// of announcements would.
+	firstPark = 10 * time.Millisecond
+	// longPark is the same for a queue that has been found empty twice. It bounds
+	// the delay of a push whose announcement was lost.
+	longPark = 500 * time.Millisecond
+)
+
+// idlePoller is the Redis client of one asynq server of one queue. Instead of
+// asking an empty queue a hundred times a second, the server is held back in its
+// dequeue (asynq rdb.go: Dequeue, called by one goroutine alone, processor.go:
+// exec) until a push is announced.
+//
+// It knows the dequeue by its keys. If a later asynq has others, nothing is
+// held back, and the server polls every taskCheckInterval.
+type idlePoller struct {
+	redis.UniversalClient
+	announcements *announcements
+	queue         string
+	foundEmpty    int // times in a row
+}
+
+// EvalSha runs a script of asynq.
+func (p *idlePoller) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	switch {
+	case p.dequeues(keys):
+		announced := p.announcements.next(p.queue) // before looking: none is missed
+		cmd := p.UniversalClient.EvalSha(ctx, sha, keys, args...)
+		if errors.Is(cmd.Err(), redis.Nil) {
+			p.park(ctx, keys, announced)
+		} else {
+			p.foundEmpty = 0
+		}
+		return cmd
+	case p.forwards(keys):
+		cmd := p.UniversalClient.EvalSha(ctx, sha, keys, args...)
+		if moved, err := cmd.Int(); err == nil && moved > 0 {
+			p.announcements.announce(p.queue)
+		}
+		return cmd
+	default:
+		return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
+	}
+}
+
+// dequeues: KEYS are pending, paused, active, lease (asynq rdb.go: dequeueCmd).
+func (p *idlePoller) dequeues(keys []string) bool {
+	return len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[1], ":paused")
+}
+
+// forwards: KEYS are scheduled or retry, pending (asynq rdb.go: forwardCmd).
+func (p *idlePoller) forwards(keys []string) bool {
+	return len(keys) == 2 && strings.HasSuffix(keys[1], ":pending")
+}
+
+func (p *idlePoller) park(ctx context.Context, keys []string, announced <-chan struct{}) {
+	wait := firstPark
+	if p.foundEmpty++; p.foundEmpty > 1 {
+		if p.holdsTasks(ctx, keys[0], keys[1]) {
+			return
+		}
+		wait = longPark
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-announced:
+	case <-timer.C:
+	case <-p.announcements.closed:
+	}
+}
+
+// holdsTasks reports whether a queue that gave nothing has tasks all the same:
+// asynq answers a list entry whose task is gone like an empty queue.
+func (p *idlePoller) holdsTasks(ctx context.Context, pendingKey, pausedKey string) bool {
+	pipeline := p.Pipeline()
+	paused, pending := pipeline.Exists(ctx, pausedKey), pipeline.LLen(ctx, pendingKey)
+	_, err := pipeline.Exec(ctx)
+	return err == nil && paused.Val() == 0 && pending.Val() > 0
+}
+
+// announcements pass on to the pollers of this process which queues have got
+// pushes. They are safe for concurrent use.
+type announcements struct {
+	subscription *redis.PubSub
+	listening    sync.WaitGroup
+	closed       chan struct{}
+	closeOnce    sync.Once
+
+	mutex sync.Mutex
+	wait  map[string]chan struct{}
+}
+
+// listenToAnnouncements hears what tasks.Intake announces in any process.
+func listenToAnnouncements(client redis.UniversalClient, channel tasks.Channel) *announcements {
+	a := &announcements{
+		subscription: client.Subscribe(context.Background(), channel.AnnouncementsChannel()),
+		closed:       make(chan struct{}),
+		wait:         make(map[string]chan struct{}),
+	}
+	for _, queue := range channel.Queues() {
+		a.wait[queue] = make(chan struct{})
+	}
+	a.listening.Go(func() {
+		for message := range a.subscription.Channel() {
+			a.announce(message.Payload)
+		}
+	})
+	return a
+}
+
+// next is closed by the next announcement for the queue.
+func (a *announcements) next(queue string) <-chan struct{} {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.wait[queue]
+}
+
+func (a *announcements) announce(queue string) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if announced, known := a.wait[queue]; known {
+		close(announced)
+		a.wait[queue] = make(chan struct{})
+	}
+}
+
+// release lets all pollers go, for ever. It may be repeated.
+func (a *announcements) release() { a.closeOnce.Do(func() { close(a.closed) }) }
+
+// stop releases the pollers and stops listening.
+func (a *announcements) stop() {
+	a.release()
+	_ = a.subscription.Close()
+	a.listening.Wait()
+}
