@@ -2,7 +2,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TOOLS = redis-server promtool chromium
 
-.PHONY: help test lint docs build
+.PHONY: help test bench lint docs build
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -11,10 +11,16 @@ test: ## install what the tests start if it is missing, then run them all
 	@./scripts/ensure $(TOOLS)
 	go test -race -p 1 -timeout 15m ./...
 
+bench: ## measure pushq beside its alternatives (two hours); ARGS='--only drain', ARGS=--quick, ARGS=--list
+	@./scripts/ensure redis-server
+	@./scripts/ensure postgres npm || echo "lines that compare with River or BullMQ will be empty"
+	cd bench && go run . $(ARGS)
+
 lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	cd bench && go vet ./... && go run $(STATICCHECK) ./...
 
 docs: ## write docs/configuration.md from the configuration's own description
 	go run ./cmd/pushq config doc > docs/configuration.md

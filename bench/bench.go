@@ -40,66 +40,6 @@ var comparisons = []comparison{
 	{"commands", "Redis commands for a delivered push", (*bench).commands},
 }
 
-// sizes are how much is measured.
-type sizes struct {
-	rounds int
-
-	rateRounds   int
-	rateWorkers  []int
-	rateWarmup   time.Duration
-	rateDuration time.Duration
-	rateRepeats  int // of a void run
-
-	acceptWarmup, acceptDuration time.Duration
-
-	drainPushes int
-
-	idlePushes int
-	idleGap    time.Duration // mean time between two pushes
-	idleQuiet  time.Duration // measured without a push
-
-	herdPushes     int
-	herdEnqueuing  time.Duration // until the herd is due
-	herdImmediate  int
-	herdGap        time.Duration
-	windowPushes   int
-	windowSeconds  int
-	memoryPushes   int
-	millionPushes  int
-	millionLookups int
-	millionWait    func(pushes int) time.Duration // until they are due
-	commandPushes  int
-}
-
-var fullSizes = sizes{
-	rounds:     5,
-	rateRounds: 3, rateWorkers: []int{1, 2, 4}, rateWarmup: 10 * time.Second, rateDuration: 50 * time.Second, rateRepeats: 5,
-	acceptWarmup: 3 * time.Second, acceptDuration: 10 * time.Second,
-	drainPushes: 30_000,
-	idlePushes:  40, idleGap: 800 * time.Millisecond, idleQuiet: 20 * time.Second,
-	herdPushes: 100_000, herdEnqueuing: 90 * time.Second, herdImmediate: 100, herdGap: 200 * time.Millisecond,
-	windowPushes: 1000, windowSeconds: 20,
-	memoryPushes:  50_000,
-	millionPushes: 1_000_000, millionLookups: 2000,
-	millionWait:   func(pushes int) time.Duration { return time.Duration(pushes) * time.Second / 2000 },
-	commandPushes: 6000,
-}
-
-// quickSizes show that everything works, and nothing else.
-var quickSizes = sizes{
-	rounds:     1,
-	rateRounds: 1, rateWorkers: []int{1}, rateWarmup: 500 * time.Millisecond, rateDuration: time.Second,
-	acceptWarmup: 100 * time.Millisecond, acceptDuration: 300 * time.Millisecond,
-	drainPushes: 300,
-	idlePushes:  2, idleGap: 100 * time.Millisecond, idleQuiet: 300 * time.Millisecond,
-	herdPushes: 500, herdEnqueuing: 3 * time.Second, herdImmediate: 3, herdGap: 50 * time.Millisecond,
-	windowPushes: 10, windowSeconds: 2,
-	memoryPushes:  500,
-	millionPushes: 1000, millionLookups: 20,
-	millionWait:   func(int) time.Duration { return 4 * time.Second },
-	commandPushes: 200,
-}
-
 // A measurement is what one round found out about one contender.
 type measurement struct {
 	values map[string]float64
@@ -155,6 +95,17 @@ type promise struct {
 	rule  rule
 	// never is a value that must be 0 in every round.
 	never string
+}
+
+// judgeAll makes a line for each baseline. The promise is judged beside the
+// first one; the others are shown.
+func (b *bench) judgeAll(r rounds, p promise, baselines ...contender) []result {
+	var lines []result
+	for _, baseline := range baselines {
+		lines = append(lines, b.judge(r, p, baseline))
+		p.rule = nil
+	}
+	return lines
 }
 
 // judge makes a line of the table. Without a baseline pass contender{}.

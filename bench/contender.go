@@ -22,8 +22,6 @@ type settings struct {
 	concurrency int
 	// perSecond is the provider's limit, 0 for none.
 	perSecond int
-	// keysOfOthers: pushq gets further settings, NAME=value without PUSHQ_.
-	pushq []string
 }
 
 const (
@@ -46,17 +44,13 @@ func (s settings) delayMillis() string {
 }
 
 var pushq = contender{"pushq", func(t *stage, w *world, role string, s settings) *testenv.Process {
-	environment := []string{
-		"PUSHQ_REDIS_URL=" + w.redisURL,
-		"PUSHQ_SWRVE_URL=" + w.swrve.push,
+	return testenv.StartProgram(t, t.bench.programs.pushq, []string{role, "--listen", "127.0.0.1:0"},
+		"PUSHQ_REDIS_URL="+w.redisURL,
+		"PUSHQ_SWRVE_URL="+w.swrve.push,
 		`PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS={"Hello":{"IOS":"ios-key"}}`,
-		"PUSHQ_SWRVE_DELAYMILLIS=" + s.delayMillis(),
+		"PUSHQ_SWRVE_DELAYMILLIS="+s.delayMillis(),
 		fmt.Sprintf("PUSHQ_SWRVE_CONCURRENCY=%d", s.concurrency),
-	}
-	for _, setting := range s.pushq {
-		environment = append(environment, "PUSHQ_"+setting)
-	}
-	return testenv.StartProgram(t, t.bench.programs.pushq, []string{role, "--listen", "127.0.0.1:0"}, environment...)
+	)
 }}
 
 // afternoon has asynq's own defaults, and redis_rate's.

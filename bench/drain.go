@@ -9,37 +9,30 @@ import (
 const drainConcurrency = 256
 
 func (b *bench) drain() []result {
-	return b.drains("drain", 0, 1.15, afternoonTuned, riverTuned, bullmq)
+	return b.drains("drain", b.sizes.drainPushes, 0, 1.15, afternoonTuned, riverTuned, bullmq)
 }
 
 func (b *bench) drainLatency() []result {
-	return b.drains("drain-latency", slowRedis, 3, afternoonTuned)
+	return b.drains("drain-latency", b.sizes.drainPushesSlowRedis, slowRedis, 3, afternoonTuned)
 }
 
-// drains compares with the first baseline; the others are only shown.
-func (b *bench) drains(name string, delay time.Duration, times float64, baselines ...contender) []result {
+func (b *bench) drains(name string, pushes int, delay time.Duration, times float64, baselines ...contender) []result {
 	found := b.sideBySide(name, b.sizes.rounds, func(t *stage, c contender) measurement {
-		return measureDrain(t, c, delay)
+		return measureDrain(t, c, pushes, delay)
 	}, append([]contender{pushq}, baselines...)...)
 	text := "no rate limit, full records"
 	if delay > 0 {
 		text += fmt.Sprintf(", Redis %d ms away", delay.Milliseconds())
 	}
-	var lines []result
-	for place, baseline := range baselines {
-		p := promise{text: text + ": pushes sent", value: "perSecond", unit: "/s"}
-		if place == 0 {
-			p.text, p.rule = fmt.Sprintf("%s: ≥ %g x asynq.Server with the same request", text, times), atLeastTimes(times)
-		}
-		lines = append(lines, b.judge(found, p, baseline))
-	}
-	return lines
+	return b.judgeAll(found, promise{
+		text:  fmt.Sprintf("%s: ≥ %g x asynq.Server with the same request", text, times),
+		value: "perSecond", unit: "/s", rule: atLeastTimes(times),
+	}, baselines...)
 }
 
 // measureDrain is the speed at which a backlog arrives at a provider that
 // answers at once, without the first tenth, when connections are cold.
-func measureDrain(t *stage, c contender, delay time.Duration) measurement {
-	pushes := t.bench.sizes.drainPushes
+func measureDrain(t *stage, c contender, pushes int, delay time.Duration) measurement {
 	w := newWorld(t, provider{latency: "0"}, delay)
 	s := settings{concurrency: drainConcurrency}
 	api := c.startReady(t, w, "api", s)

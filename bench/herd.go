@@ -6,7 +6,7 @@ import (
 )
 
 func (b *bench) herd() []result {
-	found := b.sideBySide("herd", b.sizes.rounds, measureHerd, pushq, afternoonTuned)
+	found := b.sideBySide("herd", b.sizes.longRounds, measureHerd, pushq, afternoonTuned)
 	text := fmt.Sprintf("immediate push while %d windowed ones are due: p95 ≤ 250 ms", b.sizes.herdPushes)
 	return []result{b.judge(found, promise{text: text, value: "p95", unit: "ms", rule: atMost(250)}, afternoonTuned)}
 }
@@ -19,7 +19,7 @@ func measureHerd(t *stage, c contender) measurement {
 	s := settings{concurrency: inWork, perSecond: providerLimit}
 	api := c.startReady(t, w, "api", s)
 	c.startReady(t, w, "worker", s)
-	due := time.Now().Add(sizes.herdEnqueuing).Truncate(time.Second)
+	due := time.Now().Add(sizes.herdWait).Truncate(time.Second)
 	post(t, api, loadOrder{Pushes: sizes.herdPushes, Prefix: "herd-", Cron: instant(due)})
 	if time.Now().After(due) {
 		t.Fatalf("the herd was due before it was complete")
@@ -29,7 +29,7 @@ func measureHerd(t *stage, c contender) measurement {
 	left := sizes.herdPushes + sizes.herdImmediate - w.swrve.stats(t).Requests
 	return measurement{
 		values: map[string]float64{"p95": percentile(millis, 95)},
-		note:   fmt.Sprintf("p50 %s ms, %d left afterwards", number(percentile(millis, 50), 3), left),
+		note:   fmt.Sprintf("p50 %s ms, %d left afterwards", number(percentile(millis, 50)), left),
 	}
 }
 

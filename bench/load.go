@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -28,9 +29,13 @@ type loadOrder struct {
 	Warmup   time.Duration `json:"warmup"`   // posts before it counts
 	Duration time.Duration `json:"duration"` // or
 	Pushes   int           `json:"pushes"`
-	Batch    int           `json:"batch"`  // pushes in a POST /push/batch; 0 for POST /push
-	Prefix   string        `json:"prefix"` // of the users' names
-	Cron     string        `json:"cron"`   // cronExpression, none if empty
+	// PerSecond, unless 0, is when the next request is due; a caller that is late
+	// counts from then.
+	PerSecond int `json:"perSecond"`
+
+	Batch  int    `json:"batch"`  // pushes in a POST /push/batch; 0 for POST /push
+	Prefix string `json:"prefix"` // of the users' names
+	Cron   string `json:"cron"`   // cronExpression, none if empty
 }
 
 // A loadReport is what it measured, after the warm-up.
@@ -68,7 +73,7 @@ func runLoad(argument string) error {
 		return err
 	}
 	client := &fasthttp.HostClient{
-		Addr: order.Address, MaxConns: order.Callers,
+		Addr: order.Address, MaxConns: order.Callers, ReadTimeout: 30 * time.Second,
 		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
 	}
 	if order.Warmup > 0 {
@@ -112,12 +117,17 @@ func (o loadOrder) run(client *fasthttp.HostClient) (loadReport, error) {
 				body = o.appendBody(body[:0], first, count)
 				request.SetBodyRaw(body)
 				sent := time.Now()
+				if o.PerSecond > 0 {
+					sent = began.Add(time.Duration(first) * time.Second / time.Duration(o.PerSecond))
+					time.Sleep(time.Until(sent))
+				}
 				if err := client.Do(request, response); err != nil {
 					failures[caller] = err
 					return
 				}
 				millis[caller] = append(millis[caller], float64(time.Since(sent).Microseconds())/1000)
-				if response.StatusCode() != o.wanted() {
+				// A batch has an error for each push that was not accepted.
+				if response.StatusCode() != o.wanted() || bytes.Contains(response.Body(), []byte(`"error"`)) {
 					failures[caller] = fmt.Errorf("answered %d: %.200s", response.StatusCode(), response.Body())
 					return
 				}

@@ -39,12 +39,10 @@ func (b *bench) rates(name string, delay time.Duration, baselines ...contender) 
 		if delay > 0 {
 			text += fmt.Sprintf(", Redis %d ms away", delay.Milliseconds())
 		}
-		found := b.sideBySide(fmt.Sprintf("%s, %s", name, processes(workers)), b.sizes.rateRounds, func(t *stage, c contender) measurement {
+		found := b.sideBySide(fmt.Sprintf("%s, %s", name, processes(workers)), b.sizes.longRounds, func(t *stage, c contender) measurement {
 			return measureRate(t, c, workers, delay)
 		}, append([]contender{pushq}, baselines...)...)
-		for _, baseline := range baselines {
-			lines = append(lines, b.judge(found, promise{text: text, value: "used", unit: "%", rule: atLeast(97), never: "refused"}, baseline))
-		}
+		lines = append(lines, b.judgeAll(found, promise{text: text, value: "used", unit: "%", rule: atLeast(97), never: "refused"}, baselines...)...)
 	}
 	return lines
 }
@@ -94,8 +92,7 @@ func measureRateOnce(t *stage, c contender, workers int, delay time.Duration) (m
 	for _, process := range started {
 		process.Kill()
 	}
-	arrived, seconds := steady(requests, sizes.rateWarmup, sizes.rateDuration)
-	perSecond := float64(arrived) / seconds
+	perSecond := float64(steady(requests, sizes.rateWarmup, sizes.rateDuration)) / sizes.rateDuration.Seconds()
 	return measurement{
 		values: map[string]float64{"used": 100 * perSecond / providerLimit, "refused": float64(stats.RateLimited)},
 		note:   fmt.Sprintf("at most %d in a second, %d × 429", stats.LargestSecond, stats.RateLimited),
@@ -104,12 +101,13 @@ func measureRateOnce(t *stage, c contender, workers int, delay time.Duration) (m
 
 // steady counts the requests of a time that begins some time after the first
 // one. Those that the provider refused are not counted.
-func steady(requests []swrvesim.Request, after, duration time.Duration) (arrived int, seconds float64) {
+func steady(requests []swrvesim.Request, after, duration time.Duration) int {
+	delivered := 0
 	from := requests[0].MonotonicMicros + after.Microseconds()
 	for _, request := range requests {
 		if request.MonotonicMicros >= from && request.MonotonicMicros < from+duration.Microseconds() && request.Delivered {
-			arrived++
+			delivered++
 		}
 	}
-	return arrived, duration.Seconds()
+	return delivered
 }

@@ -34,7 +34,7 @@ type verdict string
 const (
 	holds       verdict = "holds"
 	fails       verdict = "does not hold"
-	notJudged   verdict = "–"
+	notJudged   verdict = ""
 	unavailable verdict = "not available"
 )
 
@@ -70,14 +70,13 @@ func atMostTimes(times float64) rule {
 // a baseline, else of pushq's value.
 func (r result) spread() string {
 	values := r.Pushq.Values
-	digits := 3
 	if r.Baseline != nil && len(r.Baseline.Values) > 0 {
 		values = ratios(r.Pushq.Values, r.Baseline.Values)
 	}
 	if len(values) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("%s–%s", number(slices.Min(values), digits), number(slices.Max(values), digits))
+	return fmt.Sprintf("%s–%s", number(slices.Min(values)), number(slices.Max(values)))
 }
 
 func (r result) ratio() string {
@@ -88,7 +87,7 @@ func (r result) ratio() string {
 	if math.IsNaN(divided) || math.IsInf(divided, 0) {
 		return ""
 	}
-	return number(divided, 3) + " x"
+	return number(divided) + " x"
 }
 
 // cell shows the median and the note of the round that it comes from, or of the
@@ -102,10 +101,10 @@ func (s *samples) cell(unit string, named bool) string {
 		name = s.Contender + ": "
 	}
 	if len(s.Values) == 0 {
-		return name + s.Missing
+		return name + "not measured" // why is in the JSON and on standard error
 	}
 	middle := median(s.Values)
-	text := name + number(middle, 3)
+	text := name + number(middle)
 	if unit != "" {
 		text += " " + unit
 	}
@@ -123,9 +122,10 @@ func (s *samples) cell(unit string, named bool) string {
 	return text
 }
 
-// number writes a value with so many significant digits, and no fewer than
-// those before the point.
-func number(value float64, digits int) string {
+// number writes a value with three significant digits, and no fewer than those
+// before the point.
+func number(value float64) string {
+	const digits = 3
 	if value == 0 || math.IsNaN(value) || math.IsInf(value, 0) {
 		return fmt.Sprintf("%g", value)
 	}

@@ -11,10 +11,12 @@ var tableHead = []string{"promise", "pushq", "baseline", "ratio", "spread", "ver
 
 func tableRows(results []result) [][]string {
 	rows := [][]string{tableHead}
-	for _, r := range results {
-		rows = append(rows, []string{
-			r.Promise, r.Pushq.cell(r.Unit, false), r.Baseline.cell(r.Unit, true), r.ratio(), r.spread(), string(r.Verdict),
-		})
+	for place, r := range results {
+		row := []string{r.Promise, r.Pushq.cell(r.Unit, false), r.Baseline.cell(r.Unit, true), r.ratio(), r.spread(), string(r.Verdict)}
+		if place > 0 && results[place-1].Promise == r.Promise {
+			row[0], row[1] = "", "" // another baseline
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
