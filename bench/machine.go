@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -37,16 +36,11 @@ func machineFacts() []fact {
 	if bullmq := fieldOf(filepath.Join("bullmq", "package.json"), `    "bullmq"`); bullmq != "" {
 		facts = append(facts, fact{"BullMQ", strings.Trim(bullmq, `",`)})
 	}
-	compared := map[string]bool{
-		"github.com/hibiken/asynq": true, "github.com/redis/go-redis/v9": true, "github.com/labstack/echo/v4": true,
-		"github.com/go-redis/redis_rate/v10": true, "github.com/riverqueue/river": true,
-	}
-	if build, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range build.Deps {
-			if compared[module.Path] {
-				facts = append(facts, fact{module.Path, module.Version})
-			}
-		}
+	for _, module := range []string{
+		"github.com/hibiken/asynq", "github.com/redis/go-redis/v9", "github.com/labstack/echo/v4",
+		"github.com/go-redis/redis_rate/v10", "github.com/riverqueue/river",
+	} {
+		facts = append(facts, fact{module, output("go", "list", "-m", "-f", "{{.Version}}", module)})
 	}
 	return facts
 }

@@ -42,9 +42,25 @@ func (b *bench) rates(name string, delay time.Duration, baselines ...contender) 
 		found := b.sideBySide(fmt.Sprintf("%s, %s", name, processes(workers)), b.sizes.longRounds, func(t *stage, c contender) measurement {
 			return measureRate(t, c, workers, delay)
 		}, append([]contender{pushq}, baselines...)...)
+		for _, measured := range found.measured {
+			noteWorst(measured)
+		}
 		lines = append(lines, b.judgeAll(found, promise{text: text, value: "used", unit: "%", rule: atLeast(97), never: "refused"}, baselines...)...)
 	}
 	return lines
+}
+
+// noteWorst writes beside each round what came of all of them.
+func noteWorst(measured []measurement) {
+	var largest, refused, void float64
+	for _, m := range measured {
+		largest = max(largest, m.values["largest second"])
+		refused += m.values["refused"]
+		void += m.values["void"]
+	}
+	for round := range measured {
+		measured[round].note = fmt.Sprintf("at most %g in a second, %g × 429, %g void", largest, refused, void)
+	}
 }
 
 func processes(workers int) string {
@@ -64,7 +80,7 @@ func measureRate(t *stage, c contender, workers int, delay time.Duration) measur
 			if t.bench.judges && lag > voidLagMillis {
 				t.Fatalf("the machine is too busy: the simulator was held up for %.1f ms in the last of %d runs", lag, void+1)
 			}
-			m.note += fmt.Sprintf(", %d void", void)
+			m.values["void"] = float64(void)
 			return m
 		}
 		void++
@@ -94,8 +110,11 @@ func measureRateOnce(t *stage, c contender, workers int, delay time.Duration) (m
 	}
 	perSecond := float64(steady(requests, sizes.rateWarmup, sizes.rateDuration)) / sizes.rateDuration.Seconds()
 	return measurement{
-		values: map[string]float64{"used": 100 * perSecond / providerLimit, "refused": float64(stats.RateLimited)},
-		note:   fmt.Sprintf("at most %d in a second, %d × 429", stats.LargestSecond, stats.RateLimited),
+		values: map[string]float64{
+			"used":           100 * perSecond / providerLimit,
+			"refused":        float64(stats.RateLimited),
+			"largest second": float64(stats.LargestSecond),
+		},
 	}, stats.WorstLagMillis
 }
 
