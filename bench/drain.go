@@ -38,13 +38,17 @@ func measureDrain(t *stage, c contender, pushes int, delay time.Duration) measur
 	api := c.startReady(t, w, "api", s)
 	post(t, api, loadOrder{Pushes: pushes, Prefix: "drain-"})
 	api.Kill()
-	c.start(t, w, "worker", s)
+	worker := c.start(t, w, "worker", s)
 	w.swrve.await(t, pushes, 10*time.Minute)
+	perPush := processorTime(t, worker.Pid()) / time.Duration(pushes)
 	requests := w.swrve.requests(t)
 	if len(requests) != pushes {
 		t.Fatalf("%d requests for %d pushes", len(requests), pushes)
 	}
 	first := pushes / 10
 	micros := requests[pushes-1].MonotonicMicros - requests[first].MonotonicMicros
-	return measurement{values: map[string]float64{"perSecond": float64(pushes-1-first) / (float64(micros) / 1e6)}}
+	return measurement{
+		values: map[string]float64{"perSecond": float64(pushes-1-first) / (float64(micros) / 1e6)},
+		note:   fmt.Sprintf("worker's processor time a push: %d µs", perPush.Microseconds()),
+	}
 }
