@@ -3,7 +3,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION = $(shell git describe --always --dirty)
 TOOLS = redis-server promtool chromium
 
-.PHONY: help test lint vuln docs build
+.PHONY: help test bench lint vuln docs build
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -12,10 +12,16 @@ test: ## install what the tests start if it is missing, then run them all
 	@./scripts/ensure $(TOOLS)
 	go test -race -p 1 -timeout 15m ./...
 
+bench: ## measure pushq beside its alternatives (two hours); ARGS='--only drain', ARGS=--quick, ARGS=--list
+	@./scripts/ensure redis-server
+	@./scripts/ensure postgres npm || echo "lines that compare with River or BullMQ will be empty"
+	cd bench && go run . $(ARGS)
+
 lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	cd bench && go vet ./... && go run $(STATICCHECK) ./...
 
 vuln: ## known vulnerabilities in what is called; fails if there are some, or if it cannot be checked
 	@./scripts/vuln

@@ -33,7 +33,7 @@ var retention = tasks.Retention{Sent: time.Hour, Dead: 2 * time.Hour, Completed:
 // A testService is a Server over a real Redis, wired like the binary. Options
 // and timeouts may be changed before start.
 type testService struct {
-	t           *testing.T
+	t           testing.TB
 	redis       *testenv.Redis
 	client      *redis.Client
 	records     *tasks.Records
@@ -47,7 +47,7 @@ type testService struct {
 	http    *http.Client
 }
 
-func prepareService(t *testing.T) *testService {
+func prepareService(t testing.TB) *testService {
 	t.Helper()
 	server := testenv.StartRedis(t)
 	return prepareServiceBehind(t, server, server.URL())
@@ -55,7 +55,7 @@ func prepareService(t *testing.T) *testService {
 
 // prepareServiceBehind reaches its Redis under another address, such as that
 // of a proxy.
-func prepareServiceBehind(t *testing.T, server *testenv.Redis, url string) *testService {
+func prepareServiceBehind(t testing.TB, server *testenv.Redis, url string) *testService {
 	t.Helper()
 	clients, err := redisconn.Open(url, 0)
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func startService(t *testing.T) *testService {
 	return prepareService(t).start()
 }
 
-func requireNoCanary(t *testing.T, text, where string) {
+func requireNoCanary(t testing.TB, text, where string) {
 	t.Helper()
 	for _, canary := range []string{canaryMessage, canaryPushKey, canaryAPIKey} {
 		require.NotContains(t, text, canary, "%s has a secret in it", where)

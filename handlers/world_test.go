@@ -40,7 +40,7 @@ const (
 // A world has everything that pushes need but workers: a Redis, the simulator,
 // and the other ends of the queue.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	redis     *testenv.Redis
 	records   *tasks.Records // beside the workers' own
 	reader    *tasks.Reader
@@ -56,7 +56,7 @@ type world struct {
 
 var retention = tasks.Retention{Sent: time.Hour, Dead: time.Hour, Completed: time.Hour}
 
-func newWorld(t *testing.T, simulated swrvesim.Config) *world {
+func newWorld(t testing.TB, simulated swrvesim.Config) *world {
 	w := &world{t: t, redis: testenv.StartRedis(t), log: &logBook{}, metrics: metrics.New("test", slog.New(slog.DiscardHandler))}
 	var err error
 	w.clients, err = redisconn.Open(w.redis.URL(), 32)
@@ -84,6 +84,7 @@ type workforce struct {
 	shutdownTimeout time.Duration // long enough
 	zone            *time.Location
 	clock           handlers.Clock
+	quiet           bool // logs warnings only
 
 	recordsClient redis.UniversalClient
 	provider      func(handlers.Provider) handlers.Provider
@@ -112,7 +113,11 @@ func (w *world) work(force workforce) (stop func()) {
 	if force.recordsClient == nil {
 		force.recordsClient = w.clients.Control
 	}
-	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	level := slog.LevelDebug
+	if force.quiet {
+		level = slog.LevelWarn
+	}
+	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: level}))
 	client := swrve.New(swrve.Config{
 		URL: w.target, Timeout: force.timeout, Connections: 64,
 		RetryStatuses: []int{429, 500, 502, 503, 504}, RetryNetworkErrors: true, MaxRetryAfter: 5 * time.Minute,
