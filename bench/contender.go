@@ -26,7 +26,7 @@ type settings struct {
 
 const (
 	// What pushq sets (handlers/workers.go): asynq tuned like ours has the same.
-	taskCheckInterval        = "10ms"
+	taskCheckInterval        = "1ms"
 	delayedTaskCheckInterval = "500ms"
 
 	// delayMillis at a limit of 300 a second leaves 2 % to it; see README.
