@@ -54,10 +54,6 @@ func decide(outcome Outcome, lastAttempt bool, nextAttempt time.Time) (end tasks
 	}
 }
 
-// leaseLostDelay lets a worker that was only cut off from Redis write its
-// outcomes first, when Redis is back (persistPause).
-const leaseLostDelay = 2 * time.Second
-
 // retryDelay is asynq's RetryDelayFunc. interval is for errors that are not
 // Delivery's own: a cancel from asynq's tools, or a bug.
 func retryDelay(err error, interval time.Duration) time.Duration {
@@ -70,7 +66,7 @@ func retryDelay(err error, interval time.Duration) time.Duration {
 		return time.Until(failed.until)
 	}
 	if errors.Is(err, asynq.ErrLeaseExpired) {
-		return leaseLostDelay // the record knows what to do next
+		return tasks.LostLeaseDelay // the record knows what to do next
 	}
 	return time.Until(scheduler.CeilSecond(time.Now().Add(interval)))
 }

@@ -66,7 +66,7 @@ func TestRetryDelay(t *testing.T) {
 		{"deferral within another error", fmt.Errorf("x: %w", &deferral{until: until}), 50 * time.Second, time.Minute},
 		{"deferral that is over", &deferral{until: until.Add(-time.Hour)}, -time.Hour, 0},
 		{"failed attempt", &failedAttempt{until: until}, 50 * time.Second, time.Minute},
-		{"lost lease", asynq.ErrLeaseExpired, 2 * time.Second, 2 * time.Second},
+		{"lost lease", asynq.ErrLeaseExpired, 5 * time.Second, 5 * time.Second},
 		{"cancelled", context.Canceled, 2 * time.Minute, 2*time.Minute + time.Second},
 		{"timeout of the task", context.DeadlineExceeded, 2 * time.Minute, 2*time.Minute + time.Second},
 		{"bug", errors.New("bug"), 2 * time.Minute, 2*time.Minute + time.Second},

@@ -140,7 +140,7 @@ const (
 	closeTimeout = 5 * time.Second
 
 	// persistPause is short: when a long outage of Redis ends, the outcome must
-	// be written before asynq has handed the push out again (leaseLostDelay).
+	// be written before the push has been handed out again (tasks.LostLeaseDelay).
 	persistPause   = 200 * time.Millisecond
 	persistTimeout = 5 * time.Second
 )

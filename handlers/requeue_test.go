@@ -104,7 +104,7 @@ func requireOnlyFailures(t *testing.T, w *world, want int) {
 func TestLostLeasesCountNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
-	const lost = 3
+	const lost = 2
 	var runs atomic.Int32
 	w.work(workforce{maxAttempts: 1, handler: func(handler asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {

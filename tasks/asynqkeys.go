@@ -10,7 +10,8 @@ import (
 // asynq's own keys, as asynq v0.26.0 names them (internal/base: AllQueues,
 // QueueKeyPrefix and the functions after it). They are read where its
 // Inspector has no call: registering a queue, listing from a cursor, taking
-// from the archive, telling whether a queue is paused, and mending faults.
+// from the archive, telling whether a queue is paused, taking back what dead
+// workers held, and mending faults.
 const asynqQueuesKey = "asynq:queues"
 
 // asynqStateKey is the list (pending, active) or sorted set (all others) of a

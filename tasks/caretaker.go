@@ -24,8 +24,10 @@ var (
 // archiveLookups is how many archived tasks are taken at once.
 const archiveLookups = 8
 
-// A Caretaker keeps asynq's archives of a channel small, and its queues
-// registered. Left alone, asynq deletes what is beyond 9,999 archived tasks or
+// A Caretaker takes pushes of a channel back from workers that have died, keeps
+// asynq's archives small, and the queues registered.
+//
+// Left alone, asynq deletes what is beyond 9,999 archived tasks or
 // 90 days, and when about 8,000 pass that age at once its script fails half-way
 // and archiving stops (v0.26.0, internal/rdb: archiveCmd).
 //
@@ -92,7 +94,7 @@ func (c *Caretaker) Run(ctx context.Context) {
 	}
 }
 
-// round returns how many tasks it has taken, 0 if anything failed.
+// round returns how many tasks it has moved, 0 if anything failed.
 func (c *Caretaker) round(ctx context.Context) int {
 	taken, err := c.tidy(ctx)
 	if ctx.Err() != nil {
@@ -100,13 +102,13 @@ func (c *Caretaker) round(ctx context.Context) int {
 	}
 	if err != nil {
 		if !c.failing {
-			c.log.Warn("cannot care for asynq's archive, trying again", slog.Any("error", err))
+			c.log.Warn("cannot care for asynq's queues, trying again", slog.Any("error", err))
 		}
 		c.failing = true
 		return 0
 	}
 	if c.failing {
-		c.log.Info("caring for asynq's archive again")
+		c.log.Info("caring for asynq's queues again")
 	}
 	c.failing = false
 	return taken
@@ -122,9 +124,11 @@ func (c *Caretaker) tidy(ctx context.Context) (taken int, err error) {
 	}
 	var failures []error
 	for _, queue := range c.channel.Queues() {
-		count, err := c.tidyQueue(ctx, queue, now)
-		taken += count
+		back, err := c.takeBack(ctx, queue)
 		failures = append(failures, err)
+		archived, err := c.tidyQueue(ctx, queue, now)
+		failures = append(failures, err)
+		taken += back + archived
 	}
 	return taken, errors.Join(failures...)
 }

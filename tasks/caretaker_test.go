@@ -365,7 +365,7 @@ func TestCaretakerRunsThroughAnOutageUntilItsContextEnds(t *testing.T) {
 			queues, err := d.inspector.Queues()
 			return err == nil && len(queues) == 2
 		})
-		testenv.Eventually(t, 10*time.Second, "the recovery to be logged", func() bool { return log.lines("archive again") == outage+1 })
+		testenv.Eventually(t, 10*time.Second, "the recovery to be logged", func() bool { return log.lines("queues again") == outage+1 })
 	}
 	stop()
 	select {

@@ -13,8 +13,8 @@ const (
 	// deletes what is beyond 9,999.
 	fullArchive = 8500
 	// overdueLease is how long after its end a live worker must have taken a
-	// task back: asynq looks every minute for leases that ended 30 s ago.
-	overdueLease = 3 * time.Minute
+	// task back: caretakers look every second for leases that have run out.
+	overdueLease = time.Minute
 )
 
 // examineQueues looks at what is true of whole queues.
@@ -111,7 +111,7 @@ func (d *Doctor) expiredLeases(ctx context.Context, queue string, served bool) (
 	if err != nil {
 		return nil, fmt.Errorf("read the time of redis: %w", err)
 	}
-	meaning, repair := "the workers that held these pushes have died, and no live one takes them back", "start a worker, which takes them back within two minutes: pushq worker --config FILE"
+	meaning, repair := "the workers that held these pushes have died, and no live one takes them back", "start a worker, which takes them back at once: pushq worker --config FILE"
 	if served {
 		now = now.Add(-overdueLease)
 		meaning, repair = "the workers that held these pushes have died, and the live ones have not taken them back", "restart a worker, and look at its log"
