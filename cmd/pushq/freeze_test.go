@@ -23,9 +23,10 @@ func TestFrozenWorkerSendsNothingTwice(t *testing.T) {
 	ids := acceptMany(t, api, pushes, "user-")
 	testenv.Eventually(t, 20*time.Second, "all sends to have arrived", func() bool { return w.swrve.Stats().Requests == pushes })
 	worker.Freeze()
-	// asynq takes the frozen worker for dead and hands its pushes to another.
+	// The frozen worker is taken for dead, and its pushes are handed to another.
 	expireLeases(t, w.redis.Client(t))
-	w.startReady("worker", settings...)
+	other := w.startReady("worker", settings...)
+	other.WaitForLine("took pushes back", 20*time.Second)
 	testenv.Eventually(t, 20*time.Second, "all answers to have been given", func() bool {
 		ledger := w.swrve.Ledger()
 		for _, request := range ledger {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"pushq/internal/swrvesim"
@@ -47,6 +48,40 @@ func TestPostWhileRedisIsAway(t *testing.T) {
 			waitFor(t, serve, after, tasks.Sent, 20*time.Second)
 		})
 	}
+}
+
+// Redis is away for so long that the leases of live workers run out, and the
+// attempts look interrupted: the outcomes must be written before the pushes are
+// handed out again.
+func TestAfterALongOutageNothingIsSentTwice(t *testing.T) {
+	t.Parallel()
+	const pushes = 50
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
+	serve := w.startReady("serve", "SWRVE_TIMEOUTMILLIS=3000", "SWRVE_DELAYMILLIS=1")
+	ids := acceptMany(t, serve, pushes, "user-")
+	testenv.Eventually(t, 20*time.Second, "all sends to be in flight", func() bool { return w.swrve.Stats().Requests == pushes })
+	w.redis.Freeze()
+	frozen := time.Now()
+	const lease, grace = 30 * time.Second, 5 * time.Second
+	testenv.Eventually(t, time.Minute, "all leases to have run out", func() bool { return time.Since(frozen) > lease+grace+time.Second })
+	w.redis.Thaw()
+
+	serve.WaitForLine("took pushes back", 20*time.Second)
+	for _, push := range waitForAll(t, serve, ids, tasks.Sent, 30*time.Second) {
+		require.Len(t, push.Attempts, 1)
+		require.False(t, push.Attempts[0].MaybeDelivered)
+	}
+	waitUntilDone(t, w.redis.Client(t), pushes)
+	require.Equal(t, pushes, w.swrve.Stats().Requests, "each once")
+}
+
+// waitUntilDone waits until asynq has so many completed tasks: nothing can be
+// sent any more.
+func waitUntilDone(t *testing.T, client *redis.Client, completed int64) {
+	t.Helper()
+	testenv.Eventually(t, 60*time.Second, "asynq to be done", func() bool {
+		return client.ZCard(t.Context(), "asynq:{swrve}:completed").Val() == completed
+	})
 }
 
 func TestServeWaitsForARedisThatComesLater(t *testing.T) {
