@@ -29,7 +29,7 @@ func TestOnlyActiveTasksWithALostLeaseAreTakenBack(t *testing.T) {
 		for _, state := range []string{"", "pending", "active", "scheduled", "retry", "archived", "completed"} {
 			for _, message := range []string{"", "message"} {
 				for _, listed := range []bool{false, true} {
-					for _, lease := range []time.Duration{-2 * time.Hour, -time.Hour, -time.Minute, -leaseGrace, 0, 30 * time.Second, time.Hour} {
+					for _, lease := range []time.Duration{-4 * time.Hour, -3 * time.Hour, -2 * time.Hour, -time.Hour, -time.Minute, -leaseGrace, 0, 30 * time.Second, time.Hour} {
 						id := fmt.Sprintf("%s %s %t %s", state, message, listed, lease)
 						if state != "" {
 							require.NoError(t, client.HSet(ctx, asynqTaskKey(queue, id), "state", state).Err())
