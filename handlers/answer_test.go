@@ -175,7 +175,8 @@ func TestPollersFor(t *testing.T) {
 	}{
 		{0, 4 * time.Millisecond, 1}, // not measured yet
 		{100 * time.Microsecond, 4 * time.Millisecond, 1},
-		{4 * time.Millisecond, 6 * time.Millisecond, 1},
+		{100 * time.Microsecond, 100 * time.Microsecond, 3}, // no limit to speak of
+		{4 * time.Millisecond, 7 * time.Millisecond, 1},
 		{4 * time.Millisecond, 5 * time.Millisecond, 2},
 		{5 * time.Millisecond, 4 * time.Millisecond, 2},
 		{5 * time.Millisecond, 3420 * time.Microsecond, 3},

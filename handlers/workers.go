@@ -121,10 +121,13 @@ func share(concurrency, pollers, poller int) int {
 	return part
 }
 
-// PollersFor is how many asynq servers a queue needs: one fetches about one
-// task per round trip to Redis.
+// fetchCost is what a fetch takes beside the round trip, on a busy host.
+const fetchCost = 150 * time.Microsecond
+
+// PollersFor is how many asynq servers a queue needs: one fetches one task at a
+// time.
 func PollersFor(roundTrip, delay time.Duration) int {
-	needed := int(math.Ceil(1.5 * float64(roundTrip) / float64(delay)))
+	needed := int(math.Ceil((1.5*float64(roundTrip) + float64(fetchCost)) / float64(delay)))
 	return min(max(needed, 1), maxPollers)
 }
 

@@ -98,7 +98,9 @@ func (c *Client) Prepare(push tasks.Push) (send func() handlers.Outcome, impossi
 	body := form.Encode()
 	return func() handlers.Outcome {
 		outcome := c.send(body)
-		outcome.ErrorMessage = withoutKey(outcome.ErrorMessage, key)
+		if outcome.ErrorMessage != "" {
+			outcome.ErrorMessage = withoutKey(outcome.ErrorMessage, key)
+		}
 		return outcome
 	}, nil
 }

@@ -135,9 +135,10 @@ func (d *dispatcher) reserve(ctx context.Context, now time.Time) {
 	if d.reserving || now.Before(d.tryAgain) {
 		return
 	}
-	wanted := min(d.waiters(), d.clock.horizon(d.pace())) - len(d.slots)
-	// Two at a time, where there is demand for two, halve the calls.
-	if wanted < min(2, d.waiters()) || wanted <= 0 {
+	horizon, waiters := d.clock.horizon(d.pace()), d.waiters()
+	wanted := min(waiters, horizon) - len(d.slots)
+	// Several at a time, where there is demand for them, need fewer calls.
+	if several := max(2, horizon/4); wanted < min(several, waiters) || wanted <= 0 {
 		if now.Before(d.nextAnnouncement(now)) {
 			return
 		}

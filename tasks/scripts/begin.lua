@@ -4,7 +4,7 @@
 -- KEYS[2] index of dead pushes
 -- KEYS[3] brake of the channel
 -- ARGV[1] push id
--- ARGV[2] push, as JSON (used when there is no record yet)
+-- ARGV[2] push, as JSON
 -- ARGV[3] token of the handler run
 -- ARGV[4] milliseconds after which an attempt in process counts as interrupted
 -- ARGV[5] maximum number of attempts
@@ -34,7 +34,7 @@ local function used()
 end
 
 local function store()
-  redis.call('SET', KEYS[1], cjson.encode(record), 'EX', ARGV[6])
+  store_record(KEYS[1], ARGV[2], record, ARGV[6])
 end
 
 if record['end'] == 'CANCELLED' then return {'CANCELLED', 0, 0, 0, 'CANCELLED'} end

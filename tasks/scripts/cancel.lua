@@ -5,7 +5,7 @@
 -- KEYS[2] index of dead pushes
 -- KEYS[3] claim of the idempotency key
 -- ARGV[1] push id
--- ARGV[2] push, as JSON (used when there is no record yet)
+-- ARGV[2] push, as JSON
 -- ARGV[3] time of the end that the caller has seen, in milliseconds; 0 for none.
 --         A push that was run again with asynq's tools has its old end until
 --         its attempt begins
@@ -26,5 +26,5 @@ if record['end'] == 'CANCELLED' then return 'CANCELLED' end
 if record['end'] and (record.endedAt or 0) ~= tonumber(ARGV[3]) then return record['end'] end
 
 end_record(record, 'CANCELLED', ARGV[1], KEYS[2], KEYS[3], ARGV[4])
-redis.call('SET', KEYS[1], cjson.encode(record), 'EX', ARGV[4])
+store_record(KEYS[1], ARGV[2], record, ARGV[4])
 return 'CANCELLED'

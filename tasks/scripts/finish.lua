@@ -4,7 +4,7 @@
 -- KEYS[2] index of dead pushes
 -- KEYS[3] claim of the idempotency key
 -- ARGV[1] push id
--- ARGV[2] push, as JSON (used when the record is gone)
+-- ARGV[2] push, as JSON
 -- ARGV[3] outcome of the attempt, as JSON with its token; '' for none
 -- ARGV[4] 'withdraw' if the attempt's request was never made, else 'record'
 -- ARGV[5] end of the push (SENT, FAILED, GIVEN_UP); '' for none
@@ -53,5 +53,5 @@ if record['end'] == 'SENT' then
 elseif record['end'] then
   lifetime = ARGV[8]
 end
-redis.call('SET', KEYS[1], cjson.encode(record), 'EX', lifetime)
+store_record(KEYS[1], ARGV[2], record, lifetime)
 return record['end'] or ''

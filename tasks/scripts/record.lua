@@ -3,11 +3,27 @@
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
--- The record under a key, or a new one of the push (JSON).
+-- A record is kept as {"push":PUSH,...}. The push stays the text that it was
+-- given as: decoding and encoding it each time would be most of the work.
+local function record_head(push) return '{"push":' .. push end
+
+-- The record under a key without its push, empty if there is none.
 local function load_record(key, push)
   local stored = redis.call('GET', key)
-  if stored then return cjson.decode(stored) end
-  return {push = cjson.decode(push)}
+  if not stored then return {} end
+  local head = record_head(push)
+  local rest = string.sub(stored, #head + 1)
+  if string.sub(stored, 1, #head) == head and rest ~= '}' then
+    return cjson.decode('{' .. string.sub(rest, 2))
+  end
+  local record = cjson.decode(stored)
+  record.push = nil
+  return record
+end
+
+local function store_record(key, push, record, seconds)
+  local rest = string.sub(cjson.encode(record), 2)
+  redis.call('SET', key, record_head(push) .. (rest == '}' and '' or ',') .. rest, 'EX', seconds)
 end
 
 -- Ends a record: its time, the index of dead pushes, and the mark on the claim
