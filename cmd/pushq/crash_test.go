@@ -17,34 +17,6 @@ import (
 // and looks every 60 s (recoverer.go).
 const recoveryTimeout = 150 * time.Second
 
-func TestKilledWorkerWithFiftySendsInFlight(t *testing.T) {
-	t.Parallel()
-	const pushes = 50
-	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(5 * time.Second)})
-	api := w.startReady("api")
-	victim := w.startReady("worker", "SWRVE_DELAYMILLIS=1")
-	ids := acceptMany(t, api, pushes, "user-")
-	testenv.Eventually(t, 30*time.Second, "all sends to be in flight", func() bool { return w.swrve.Stats().InFlight == pushes })
-	victim.Kill()
-	w.startReady("worker", "SWRVE_DELAYMILLIS=1")
-
-	sent := waitForAll(t, api, ids, tasks.Sent, recoveryTimeout)
-	for _, push := range sent {
-		require.Len(t, push.Attempts, 2)
-		require.True(t, push.Attempts[0].MaybeDelivered, "a send cut off by the kill may have been delivered")
-		require.Equal(t, "ERROR", push.Attempts[0].Status)
-		require.Equal(t, "OTHER", *push.Attempts[0].ErrorType)
-		require.False(t, push.Attempts[1].MaybeDelivered)
-	}
-	duplicates := 0
-	for user, count := range w.deliveries() {
-		require.LessOrEqual(t, count, 2, user)
-		duplicates += count - 1
-	}
-	require.Len(t, w.deliveries(), pushes, "nothing is lost")
-	t.Logf("%d pushes, %d delivered twice, each with an attempt marked maybeDelivered", pushes, duplicates)
-}
-
 func TestAPushWhoseWorkerAlwaysDiesIsGivenUp(t *testing.T) {
 	t.Parallel()
 	const attempts = 3

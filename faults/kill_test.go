@@ -1,0 +1,44 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+// recoveryTimeout bounds the time until the pushes of a dead worker are
+// delivered by others. asynq notices that a lease of 30 s has been over for
+// 30 s, and looks every 60 s (recoverer.go).
+const recoveryTimeout = 150 * time.Second
+
+func TestKilledWorkerWithTwoHundredSendsInFlight(t *testing.T) {
+	t.Parallel()
+	const pushes = 200
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(5 * time.Second)})
+	api := w.start("api")
+	victim := w.start("worker", "SWRVE_DELAYMILLIS=5", "SWRVE_CONCURRENCY=200")
+	callers := newCallers(t)
+	callers.post(pushes, api.URL())
+	testenv.Eventually(t, 30*time.Second, "all sends to be in flight", func() bool { return w.swrve.Stats().InFlight == pushes })
+	victim.Kill()
+	killed := time.Now()
+	w.start("worker", "SWRVE_DELAYMILLIS=5", "SWRVE_CONCURRENCY=200")
+
+	w.waitUntilEnded(callers, api, recoveryTimeout)
+	t.Logf("the last one was SENT %.1f s after the kill", time.Since(killed).Seconds())
+	account := w.reckon(callers, api)
+	require.Equal(t, pushes, account.sent)
+	require.LessOrEqual(t, account.duplicates, pushes)
+	for id, push := range account.pushes {
+		require.Len(t, push.Attempts, 2, id)
+		require.True(t, push.Attempts[0].MaybeDelivered, "a send cut off by the kill may have been delivered")
+		require.Equal(t, tasks.AttemptError, push.Attempts[0].Status)
+		require.Equal(t, tasks.ErrorOther, push.Attempts[0].ErrorType)
+		require.False(t, push.Attempts[1].MaybeDelivered)
+	}
+}
