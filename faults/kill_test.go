@@ -42,3 +42,48 @@ func TestKilledWorkerWithTwoHundredSendsInFlight(t *testing.T) {
 		require.False(t, push.Attempts[1].MaybeDelivered)
 	}
 }
+
+func TestAPushWhoseWorkerAlwaysDiesIsGivenUp(t *testing.T) {
+	t.Parallel()
+	const attempts = 3
+	w := newWorld(t, swrvesim.Config{})
+	settings := []string{"SWRVE_TIMEOUTMILLIS=1000", "SWRVE_AVERAGEPROCESSINGMILLIS=1000", "SWRVE_CONCURRENCY=2"}
+	api := w.start("api")
+	callers := newCallers(t)
+	callers.postAs("hang-victim", api.URL())
+	for attempt := 1; attempt <= attempts; attempt++ {
+		worker := w.start("worker", settings...)
+		testenv.Eventually(t, time.Minute, "the send to be under way", func() bool {
+			return len(w.swrve.Ledger()) == attempt
+		})
+		worker.Kill()
+		expireLeases(t, w.redis.Client(t))
+		waitUntilInterrupted(t, callers, api)
+	}
+	w.start("worker", settings...)
+
+	w.waitUntilEnded(callers, api, time.Minute)
+	account := w.reckon(callers, api)
+	require.Equal(t, 1, account.givenUp)
+	for _, push := range account.pushes {
+		require.Len(t, push.Attempts, attempts)
+		for _, attempt := range push.Attempts {
+			require.True(t, attempt.MaybeDelivered)
+		}
+	}
+	require.Len(t, w.swrve.Ledger(), attempts, "no further request")
+}
+
+// waitUntilInterrupted waits until the last attempt in process counts as
+// interrupted: the provider's timeout of a second, one for a frozen process, and ten more.
+func waitUntilInterrupted(t *testing.T, c *callers, api *testenv.Process) {
+	t.Helper()
+	pushes, err := c.readAll(api)
+	require.NoError(t, err)
+	for _, push := range pushes {
+		started := *push.Attempts[len(push.Attempts)-1].StartedAt
+		testenv.Eventually(t, 30*time.Second, "the attempt to be old enough", func() bool {
+			return time.Since(started) > 12500*time.Millisecond
+		})
+	}
+}

@@ -76,7 +76,17 @@ func (c *callers) postEvery(interval time.Duration, urls ...string) (stop func()
 }
 
 func (c *callers) postOne(url string) {
-	posting := c.newPosting()
+	c.mutex.Lock()
+	c.begun++
+	user := fmt.Sprintf("user-%d", c.begun)
+	c.mutex.Unlock()
+	c.postAs(user, url)
+}
+
+// postAs posts for a user of the caller's choice, whose name may ask the
+// simulator for an outcome.
+func (c *callers) postAs(user, url string) {
+	posting := posting{user: user, posted: time.Now()}
 	body := fmt.Sprintf(`{"platform":"IOS","messagePrototypeKey":"Hello","pushKey":%q,"message":"Hello client!"}`, posting.user)
 	response, err := c.client.Post(url+"/push", "application/json", strings.NewReader(body))
 	var answer []byte
@@ -100,13 +110,6 @@ func (c *callers) postOne(url string) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.postings = append(c.postings, posting)
-}
-
-func (c *callers) newPosting() posting {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.begun++
-	return posting{user: fmt.Sprintf("user-%d", c.begun), posted: time.Now()}
 }
 
 // all returns the postings answered so far.
