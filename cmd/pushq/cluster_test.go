@@ -105,8 +105,9 @@ func TestACluster(t *testing.T) {
 	})
 	require.Equal(t, tasks.Failed, lookUp(t, api, old).Status)
 
-	// What the killed worker had in hand is sent by another one.
-	require.Len(t, waitFor(t, api, hanging, tasks.Sent, recoveryTimeout).Attempts, 2)
+	// What the killed worker had in hand is sent by another one, when asynq has
+	// noticed that its lease of 30 s has been over for 30 s.
+	require.Len(t, waitFor(t, api, hanging, tasks.Sent, 150*time.Second).Attempts, 2)
 	for user, count := range w.deliveries() {
 		require.Equal(t, 1, count, user)
 	}

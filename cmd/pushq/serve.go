@@ -24,7 +24,7 @@ func newWorkerCommand() *cobra.Command {
 }
 
 func serviceCommand(use, short string, roles roles) *cobra.Command {
-	var clockShift time.Duration
+	var clockShift, clockShiftAfter time.Duration
 	command := &cobra.Command{
 		Use:   use,
 		Short: short,
@@ -44,7 +44,7 @@ func serviceCommand(use, short string, roles roles) *cobra.Command {
 				roles:       roles,
 				redis:       redisServer(loaded.Config.Redis, log),
 				checkServer: true,
-				hostClock:   func() time.Time { return time.Now().Add(clockShift) },
+				hostClock:   shiftedClock(clockShift, clockShiftAfter),
 				log:         log,
 			}
 			return service.run(command.Context())
@@ -53,8 +53,20 @@ func serviceCommand(use, short string, roles roles) *cobra.Command {
 	addSettingFlags(command)
 	addListenFlag(command)
 	command.Flags().DurationVar(&clockShift, "test-clock-shift", 0, "for tests: how far this host's clock seems to be off")
+	command.Flags().DurationVar(&clockShiftAfter, "test-clock-shift-after", 0, "for tests: how long the clock is right before")
 	_ = command.Flags().MarkHidden("test-clock-shift")
+	_ = command.Flags().MarkHidden("test-clock-shift-after")
 	return command
+}
+
+func shiftedClock(shift, after time.Duration) func() time.Time {
+	started := time.Now()
+	return func() time.Time {
+		if time.Since(started) < after {
+			return time.Now()
+		}
+		return time.Now().Add(shift)
+	}
 }
 
 func redisServer(settings config.Redis, log *slog.Logger) redisconn.Server {

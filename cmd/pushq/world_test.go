@@ -49,44 +49,26 @@ func newWorldAt(t *testing.T, simulation swrvesim.Config, redisURL string) *worl
 // with the names of variables, without the prefix PUSHQ_.
 func (w *world) start(subcommand string, settings ...string) *testenv.Process {
 	w.t.Helper()
-	return testenv.StartPushq(w.t, []string{subcommand, "--listen", "127.0.0.1:0"}, w.environment(settings)...)
+	return w.pushq().Start(w.t, subcommand, settings...)
 }
 
 // startReady is start, and waits until the process is ready.
 func (w *world) startReady(subcommand string, settings ...string) *testenv.Process {
 	w.t.Helper()
-	process := w.start(subcommand, settings...)
-	waitReady(w.t, process)
-	return process
+	return w.pushq().StartReady(w.t, subcommand, settings...)
 }
 
 func (w *world) environment(settings []string) []string {
-	environment := []string{
-		"PUSHQ_REDIS_URL=" + w.url,
-		"PUSHQ_SWRVE_URL=" + w.push,
-		"PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS=" + `{"Hello":{"IOS":"ios-key","ANDROID":"android-key"}}`,
-		"PUSHQ_PUSH_RETRY_DELAYINSECONDS=1",
-	}
-	for _, setting := range settings {
-		environment = append(environment, "PUSHQ_"+setting)
-	}
-	return environment
+	return w.pushq().Environment(settings...)
+}
+
+func (w *world) pushq() testenv.Pushq {
+	return testenv.Pushq{RedisURL: w.url, SwrveURL: w.push}
 }
 
 func waitReady(t *testing.T, process *testenv.Process) {
 	t.Helper()
-	url := process.URL() + "/health/ready"
-	testenv.EventuallyNoError(t, 30*time.Second, func() error {
-		response, err := client.Get(url)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = response.Body.Close() }()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("not ready: %d", response.StatusCode)
-		}
-		return nil
-	})
+	process.WaitReady()
 }
 
 // pushAnswer is a push as GET /push/{id} shows it.
