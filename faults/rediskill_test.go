@@ -55,8 +55,9 @@ func TestKilledRedis(t *testing.T) {
 			for _, lost := range account.lost {
 				require.True(t, shortlyBefore(kills, lost.answered, policy.mayLose), "%s is lost", lost.id)
 			}
-			mayLose := len(kills) * int(policy.mayLose/interval)
-			require.LessOrEqual(t, account.unexplained, mayLose)
+			// The worker lives, and keeps its outcomes until they are written. Only
+			// where Redis forgets some is anything sent again.
+			require.LessOrEqual(t, account.duplicates, len(kills)*int(policy.mayLose/interval))
 		})
 	}
 }
