@@ -72,10 +72,11 @@ func acceptedAfter(c *callers, instant time.Time) bool {
 }
 
 // shortlyBefore tells whether an instant is not more than a time before one of
-// the kills. A reply may be read after the kill.
+// the kills. An answer on its way then is read a little later.
 func shortlyBefore(kills []time.Time, instant time.Time, longest time.Duration) bool {
+	const onItsWay = 200 * time.Millisecond
 	for _, kill := range kills {
-		if longest > 0 && instant.Sub(kill).Abs() < longest {
+		if before := kill.Sub(instant); before < longest && before > -onItsWay {
 			return true
 		}
 	}
