@@ -55,8 +55,9 @@ func TestKilledRedis(t *testing.T) {
 			for _, lost := range account.lost {
 				require.True(t, shortlyBefore(kills, lost.answered, policy.mayLose), "%s is lost", lost.id)
 			}
-			mayLose := len(kills) * int(policy.mayLose/interval)
-			require.LessOrEqual(t, account.unexplained, mayLose)
+			// The worker lives, and keeps its outcomes until they are written. Only
+			// where Redis forgets some is anything sent again.
+			require.LessOrEqual(t, account.duplicates, len(kills)*int(policy.mayLose/interval))
 		})
 	}
 }
@@ -71,10 +72,11 @@ func acceptedAfter(c *callers, instant time.Time) bool {
 }
 
 // shortlyBefore tells whether an instant is not more than a time before one of
-// the kills. A reply may be read after the kill.
+// the kills. An answer on its way then is read a little later.
 func shortlyBefore(kills []time.Time, instant time.Time, longest time.Duration) bool {
+	const onItsWay = 200 * time.Millisecond
 	for _, kill := range kills {
-		if longest > 0 && instant.Sub(kill).Abs() < longest {
+		if before := kill.Sub(instant); before < longest && before > -onItsWay {
 			return true
 		}
 	}
