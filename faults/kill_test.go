@@ -22,15 +22,15 @@ const (
 func TestKilledWorkerWithTwoHundredSendsInFlight(t *testing.T) {
 	t.Parallel()
 	const pushes = 200
-	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(5 * time.Second)})
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(3 * time.Second)})
 	api := w.start("api")
-	victim := w.start("worker", "SWRVE_DELAYMILLIS=5", "SWRVE_CONCURRENCY=200")
+	victim := w.start("worker", "SWRVE_DELAYMILLIS=4", "SWRVE_CONCURRENCY=200")
 	callers := newCallers(t)
 	callers.post(pushes, api.URL())
 	testenv.Eventually(t, 30*time.Second, "all sends to be in flight", func() bool { return w.swrve.Stats().InFlight == pushes })
 	victim.Kill()
 	killed := time.Now()
-	w.start("worker", "SWRVE_DELAYMILLIS=5", "SWRVE_CONCURRENCY=200")
+	w.start("worker", "SWRVE_DELAYMILLIS=4", "SWRVE_CONCURRENCY=200")
 
 	w.waitUntilEnded(callers, api, recoveryTimeout)
 	recovery := time.Since(killed)

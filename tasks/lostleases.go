@@ -21,10 +21,11 @@ var (
 
 const (
 	// LostLeaseDelay is how long a push waits after its lease was lost before
-	// it is handed out again. Perhaps only Redis was away: its worker lives, and
-	// needs about a second to write the outcome that it has kept meanwhile. The
-	// rest is for clocks, which may be 2 s apart.
-	LostLeaseDelay = 5 * time.Second
+	// it is handed out again. Perhaps its worker lives: one that only Redis was
+	// away from needs about a second to write the outcome that it has kept
+	// meanwhile, and one that stood still for 45 s finds its answers then. The
+	// shortest way here, 24 s of lease and leaseGrace, leaves 17 s to that.
+	LostLeaseDelay = 18 * time.Second
 
 	// leaseGrace is how long a lease must have run out before its task is taken
 	// back. asynq's worker writes nothing for a task after the end of its lease
