@@ -100,7 +100,7 @@ func (s *Simulator) decide(arrival *arrival, fields fields, refusal *outcome) ou
 	case len(s.keys) > 0 && !s.keys[fields.pushKey]:
 		decided = refused(http.StatusForbidden, "Unknown push_key")
 	default:
-		decided = round.play(fields.user)
+		decided = round.play(s.outcome + fields.user)
 	}
 	if decided.echo {
 		decided.answer.Message = "Rejected: " + fields.encode()

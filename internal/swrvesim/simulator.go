@@ -65,6 +65,7 @@ type Simulator struct {
 	random   *rand.Rand
 	inFlight int
 	round    *round
+	outcome  string // a prefix that every user is taken to have
 }
 
 // New returns a simulator that serves nothing yet: call Start, or mount Handler.
