@@ -3,7 +3,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION = $(shell git describe --always --dirty)
 TOOLS = redis-server promtool chromium
 
-.PHONY: help test test-faults bench lint vuln docs build
+.PHONY: help test test-faults bench soak lint vuln docs build
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -20,6 +20,10 @@ bench: ## measure pushq beside its alternatives (two hours); ARGS='--only drain'
 	@./scripts/ensure redis-server
 	@./scripts/ensure postgres npm || echo "lines that compare with River or BullMQ will be empty"
 	cd bench && go run . $(ARGS)
+
+soak: ## 250 pushes a second with restarts, and what memory does (15 minutes); ARGS='--soak 4m'
+	@./scripts/ensure redis-server
+	cd bench && go run . --soak 15m $(ARGS)
 
 lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }

@@ -44,14 +44,18 @@ func (s settings) delayMillis() string {
 }
 
 var pushq = contender{"pushq", func(t *stage, w *world, role string, s settings) *testenv.Process {
-	return testenv.StartProgram(t, t.bench.programs.pushq, []string{role, "--listen", "127.0.0.1:0"},
-		"PUSHQ_REDIS_URL="+w.redisURL,
-		"PUSHQ_SWRVE_URL="+w.swrve.push,
-		`PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS={"Hello":{"IOS":"ios-key"}}`,
-		"PUSHQ_SWRVE_DELAYMILLIS="+s.delayMillis(),
-		fmt.Sprintf("PUSHQ_SWRVE_CONCURRENCY=%d", s.concurrency),
-	)
+	return startPushq(t, w, role, s)
 }}
+
+func startPushq(t *stage, w *world, role string, s settings, more ...string) *testenv.Process {
+	return testenv.StartProgram(t, t.bench.programs.pushq, []string{role, "--listen", "127.0.0.1:0"}, append([]string{
+		"PUSHQ_REDIS_URL=" + w.redisURL,
+		"PUSHQ_SWRVE_URL=" + w.swrve.push,
+		`PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS={"Hello":{"IOS":"ios-key"}}`,
+		"PUSHQ_SWRVE_DELAYMILLIS=" + s.delayMillis(),
+		fmt.Sprintf("PUSHQ_SWRVE_CONCURRENCY=%d", s.concurrency),
+	}, more...)...)
+}
 
 // afternoon has asynq's own defaults, and redis_rate's.
 var afternoon = contender{"asynq", func(t *stage, w *world, role string, s settings) *testenv.Process {

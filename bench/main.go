@@ -23,12 +23,14 @@ func main() {
 	}
 	var only, profileDirectory string
 	var list, quick, asJSON, asMarkdown bool
+	var soakFor time.Duration
 	flag.StringVar(&only, "only", "", "run these comparisons only, separated by commas")
 	flag.BoolVar(&list, "list", false, "list the comparisons")
 	flag.BoolVar(&quick, "quick", false, "tiny sizes: shows that everything runs, judges nothing")
 	flag.BoolVar(&asJSON, "json", false, "print every value of every round")
 	flag.BoolVar(&asMarkdown, "markdown", false, "print what docs/benchmarks.md has")
 	flag.StringVar(&profileDirectory, "profile", "", "instead, run the Go benchmarks of the hot paths and write their profiles to this directory")
+	flag.DurationVar(&soakFor, "soak", 0, "instead, post for so long, replace a worker every minute, and watch the memory")
 	flag.Parse()
 
 	chosen, err := choose(only)
@@ -42,6 +44,8 @@ func main() {
 	case profileDirectory != "":
 		exitOn(profile(profileDirectory))
 		return
+	case soakFor > 0:
+		chosen = []comparison{{"soak", "memory over a long time", func(b *bench) []result { return b.soak(soakFor) }}}
 	}
 
 	facts := machineFacts()

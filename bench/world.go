@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"pushq/internal/swrvesim"
 	"pushq/internal/testenv"
 )
@@ -50,12 +52,18 @@ func (w *world) database(t *stage) string {
 
 // usedMemory is how many bytes Redis has in use.
 func (w *world) usedMemory(t *stage) float64 {
-	info := w.redis.Client(t).InfoMap(context.Background(), "memory")
-	t.check(info.Err())
-	var bytes float64
-	_, err := fmt.Sscan(info.Item("Memory", "used_memory"), &bytes)
+	bytes, err := usedMemory(w.redis.Client(t))
 	t.check(err)
 	return bytes
+}
+
+func usedMemory(client *redis.Client) (bytes float64, err error) {
+	info := client.InfoMap(context.Background(), "memory")
+	if err := info.Err(); err != nil {
+		return 0, err
+	}
+	_, err = fmt.Sscan(info.Item("Memory", "used_memory"), &bytes)
+	return bytes, err
 }
 
 // A simulator is a simulated Swrve in a process of its own, so that nothing
