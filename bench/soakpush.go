@@ -38,7 +38,7 @@ type soakAccount struct {
 // ended.
 func followPushes(url string, pushes int) *soakAccount {
 	account := &soakAccount{states: make(map[string]int), marked: make(map[string]int)}
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: soakPerSecond}}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: callers, MaxIdleConnsPerHost: callers}}
 	defer client.CloseIdleConnections()
 	began := time.Now()
 	patience := began.Add(time.Duration(pushes)*time.Second/soakPerSecond + soakPatience)

@@ -19,12 +19,16 @@ type posting struct {
 	status   int    // 0 if the connection was lost
 	id       string // "" unless accepted
 	unknown  bool   // it may have been accepted, and the caller cannot tell
+	repeated int    // how often the caller has tried again, see callers.insistent
 }
 
 // callers post pushes and remember every one.
 type callers struct {
 	t      *testing.T
 	client http.Client
+	// insistent callers send an idempotency key, and repeat a push until they know
+	// what became of it.
+	insistent bool
 
 	mutex    sync.Mutex
 	begun    int
@@ -75,26 +79,48 @@ func (c *callers) postEvery(interval time.Duration, urls ...string) (stop func()
 	})
 }
 
-func (c *callers) postOne(url string) {
+// postOne posts one push. More are fields of its body, as they are written.
+func (c *callers) postOne(url string, more ...string) {
 	c.mutex.Lock()
 	c.begun++
 	user := fmt.Sprintf("user-%d", c.begun)
 	c.mutex.Unlock()
-	c.postAs(user, url)
+	c.postAs(user, url, more...)
 }
 
 // postAs posts for a user of the caller's choice, whose name may ask the
 // simulator for an outcome.
-func (c *callers) postAs(user, url string) {
+func (c *callers) postAs(user, url string, more ...string) {
 	posting := posting{user: user, posted: time.Now()}
-	body := fmt.Sprintf(`{"platform":"IOS","messagePrototypeKey":"Hello","pushKey":%q,"message":"Hello client!"}`, posting.user)
-	response, err := c.client.Post(url+"/push", "application/json", strings.NewReader(body))
+	c.try(&posting, url, more)
+	for c.insistent && posting.unknown {
+		posting.repeated++
+		c.try(&posting, url, more)
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.postings = append(c.postings, posting)
+}
+
+func (c *callers) try(posting *posting, url string, more []string) {
+	fields := append([]string{`"platform":"IOS"`, `"messagePrototypeKey":"Hello"`, fmt.Sprintf(`"pushKey":%q`, posting.user), `"message":"Hello client!"`}, more...)
+	request, err := http.NewRequest(http.MethodPost, url+"/push", strings.NewReader("{"+strings.Join(fields, ",")+"}"))
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if c.insistent {
+		request.Header.Set("Idempotency-Key", posting.user)
+	}
+	response, err := c.client.Do(request)
 	var answer []byte
 	if err == nil {
 		answer, err = io.ReadAll(response.Body)
 		_ = response.Body.Close()
 	}
 	posting.answered = time.Now()
+	posting.unknown = false
 	switch {
 	case err != nil:
 		posting.unknown = true
@@ -107,9 +133,6 @@ func (c *callers) postAs(user, url string) {
 	default:
 		c.t.Errorf("a push was answered %d: %s", response.StatusCode, answer)
 	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.postings = append(c.postings, posting)
 }
 
 // all returns the postings answered so far.

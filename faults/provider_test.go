@@ -1,0 +1,190 @@
+package faults
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+)
+
+// patience is a pause between attempts with which the second or the third of
+// three comes after the fault.
+func patience(fault time.Duration) string {
+	return fmt.Sprintf("PUSH_RETRY_DELAYINSECONDS=%d", int(fault.Seconds()*0.6)+1)
+}
+
+// Requests under way are cut off, and connections are refused for a while.
+func TestProviderIsDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(500 * time.Millisecond)})
+	proxy := startToxiproxy(t, strings.TrimSuffix(strings.TrimPrefix(w.pushq.SwrveURL, "http://"), "/push"))
+	w.pushq.SwrveURL = "http://" + proxy.Listen + "/push"
+	fault := length(10*time.Second, time.Minute)
+	serve := w.start("serve", "SWRVE_DELAYMILLIS=10", patience(fault))
+	callers := newCallers(t)
+	stop := callers.postEvery(40*time.Millisecond, serve.URL())
+	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.swrve.Stats().Requests >= 50 })
+
+	proxy.Stop()
+	cut := time.Now()
+	time.Sleep(fault)
+	require.NoError(t, proxy.Start())
+	time.Sleep(2 * time.Second) // pushes that find everything in order again
+	stop()
+
+	w.waitUntilEnded(callers, serve, 3*fault+time.Minute)
+	account := w.reckon(callers, serve)
+	require.Equal(t, account.accepted, account.sent)
+	require.Zero(t, account.refused+account.unknown, "what is wrong with the provider is no concern of callers")
+	cutOff, retried := 0, 0
+	for id, push := range account.pushes {
+		if len(push.Attempts) > 1 {
+			retried++
+		}
+		for _, attempt := range push.Attempts {
+			if attempt.MaybeDelivered {
+				cutOff++
+				require.True(t, attempt.StartedAt.Before(cut), "%s: a connection that is refused delivers nothing", id)
+			}
+		}
+	}
+	t.Logf("%d requests cut off, %d pushes tried again", cutOff, retried)
+	require.Positive(t, cutOff)
+	require.LessOrEqual(t, account.duplicates, cutOff, "only what was under way is sent twice")
+	require.Greater(t, retried, cutOff)
+}
+
+// Answers take four times as long for a while, with windowed pushes waiting all
+// the time. The limit of requests under way holds, and immediate pushes, few as
+// they are, need not wait for the others.
+func TestProviderIsFourTimesSlower(t *testing.T) {
+	t.Parallel()
+	const (
+		concurrency = 24 // of each queue
+		latency     = 400 * time.Millisecond
+		pace        = 50 // a second
+		quick       = 4 * time.Second
+		recovery    = 10 * time.Second
+	)
+	fault := length(10*time.Second, time.Minute)
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(latency)})
+	serve := w.start("serve", fmt.Sprintf("SWRVE_DELAYMILLIS=%d", 1000/pace), fmt.Sprintf("SWRVE_CONCURRENCY=%d", concurrency))
+	callers := newCallers(t)
+	herd := pace*int((quick+recovery).Seconds()) + concurrency*int(fault/latency)/4
+	for range herd {
+		callers.postOne(serve.URL(), `"cronExpression":"* * * * * ?"`)
+	}
+	start := time.Now()
+	stop := callers.postEvery(125*time.Millisecond, serve.URL())
+	time.Sleep(quick)
+	slow := time.Now()
+	w.swrve.SetLatency(swrvesim.FixedLatency(4 * latency))
+	time.Sleep(fault)
+	quickAgain := time.Now()
+	w.swrve.SetLatency(swrvesim.FixedLatency(latency))
+	time.Sleep(recovery)
+	end := time.Now()
+	stop()
+	w.waitUntilEnded(callers, serve, time.Minute)
+
+	account := w.reckon(callers, serve)
+	require.Equal(t, account.accepted, account.sent)
+	require.Zero(t, account.duplicates)
+	stats := w.swrve.Stats()
+	t.Logf("at most %d requests under way, of %d allowed", stats.PeakInFlight, 2*concurrency)
+	require.LessOrEqual(t, stats.PeakInFlight, 2*concurrency)
+	require.Greater(t, stats.PeakInFlight, concurrency, "it was slow enough to matter")
+
+	before, during, after := w.arrivals(start.Add(quick/2), slow), w.arrivals(slow.Add(fault/2), quickAgain), w.arrivals(end.Add(-quick/2), end)
+	perSecond := func(arrivals int, span time.Duration) float64 { return float64(arrivals) / span.Seconds() }
+	t.Logf("starts a second: %.1f before, %.1f while slow, %.1f from %s after that",
+		perSecond(before, quick/2), perSecond(during, fault/2), perSecond(after, quick/2), recovery-quick/2)
+	require.Less(t, perSecond(during, fault/2), 0.8*perSecond(before, quick/2))
+	require.Greater(t, perSecond(after, quick/2), 0.9*perSecond(before, quick/2))
+
+	postings := callers.all()[herd:]
+	t.Logf("an immediate push, POST to provider, p95: %s before, %s while slow, %s after that",
+		w.percentile95(postings, start, slow), w.percentile95(postings, slow, quickAgain), w.percentile95(postings, quickAgain, end))
+}
+
+// Everybody is answered 429 with Retry-After for a while. Each such answer holds
+// up all workers, slots that they have in hand included.
+func TestProviderAsksToWait(t *testing.T) {
+	t.Parallel()
+	const pause, fault = 3 * time.Second, 10 * time.Second
+	w := newWorld(t, swrvesim.Config{})
+	api := w.start("api")
+	for range 2 {
+		w.start("worker", "SWRVE_DELAYMILLIS=150", "SWRVE_CONCURRENCY=8", patience(fault))
+	}
+	callers := newCallers(t)
+	stop := callers.postEvery(300*time.Millisecond, api.URL())
+	callers.post(20, api.URL())
+	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.swrve.Stats().Requests >= 5 })
+
+	require.NoError(t, w.swrve.SetOutcome("429after3x99-"))
+	time.Sleep(fault)
+	require.NoError(t, w.swrve.SetOutcome(""))
+	stop()
+	w.waitUntilEnded(callers, api, 2*time.Minute)
+
+	account := w.reckon(callers, api)
+	require.Equal(t, account.accepted, account.sent)
+	require.Zero(t, account.duplicates)
+	refusals := make(map[string]int)
+	var braked time.Time
+	for _, request := range w.swrve.Ledger() {
+		// What started before the answer was read is no fault.
+		const answerRead = 100 * time.Millisecond
+		since := request.ArrivedAt.Sub(braked)
+		require.True(t, since < answerRead || since > pause-answerRead, "a request %s after a 429", since)
+		if request.Status == 429 {
+			refusals[request.User]++
+			if since > answerRead {
+				braked = request.ArrivedAt
+			}
+		}
+	}
+	total := 0
+	for _, posting := range callers.accepted() {
+		total += refusals[posting.user]
+		require.Len(t, account.pushes[posting.id].Attempts, 1+refusals[posting.user], "a 429 counts as an attempt")
+	}
+	t.Logf("%d requests were answered 429", total)
+	require.GreaterOrEqual(t, total, 3, "one after each pause")
+}
+
+// arrivals counts the requests of a time.
+func (w *world) arrivals(from, to time.Time) (count int) {
+	for _, request := range w.swrve.Ledger() {
+		if request.ArrivedAt.After(from) && request.ArrivedAt.Before(to) {
+			count++
+		}
+	}
+	return count
+}
+
+// percentile95 is the time from POST to provider that 95 % of the pushes posted
+// in a time did not exceed.
+func (w *world) percentile95(postings []posting, from, to time.Time) time.Duration {
+	arrived := make(map[string]time.Time)
+	for _, request := range w.swrve.Ledger() {
+		if _, again := arrived[request.User]; !again {
+			arrived[request.User] = request.ArrivedAt
+		}
+	}
+	var took []time.Duration
+	for _, posting := range postings {
+		if posting.posted.After(from) && posting.posted.Before(to) {
+			took = append(took, arrived[posting.user].Sub(posting.posted))
+		}
+	}
+	slices.Sort(took)
+	return took[len(took)*95/100].Round(time.Millisecond)
+}
