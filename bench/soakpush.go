@@ -34,10 +34,14 @@ type soakAccount struct {
 	marked map[string]int
 }
 
+func newSoakAccount() *soakAccount {
+	return &soakAccount{states: make(map[string]int), marked: make(map[string]int)}
+}
+
 // followPushes posts each push when it is due and looks at it until it has
 // ended.
 func followPushes(url string, pushes int) *soakAccount {
-	account := &soakAccount{states: make(map[string]int), marked: make(map[string]int)}
+	account := newSoakAccount()
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: callers, MaxIdleConnsPerHost: callers}}
 	defer client.CloseIdleConnections()
 	began := time.Now()
@@ -66,11 +70,13 @@ func followPushes(url string, pushes int) *soakAccount {
 
 // soakedPush is what the account needs of GET /push/{id}.
 type soakedPush struct {
-	Status   string `json:"status"`
-	Attempts []struct {
-		Status         string `json:"status"`
-		MaybeDelivered bool   `json:"maybeDelivered"`
-	} `json:"attempts"`
+	Status   string          `json:"status"`
+	Attempts []soakedAttempt `json:"attempts"`
+}
+
+type soakedAttempt struct {
+	Status         string `json:"status"`
+	MaybeDelivered bool   `json:"maybeDelivered"`
 }
 
 func (p soakedPush) ended() bool {
