@@ -107,7 +107,7 @@ func TestProviderIsFourTimesSlower(t *testing.T) {
 	t.Logf("starts a second: %.1f before, %.1f while slow, %.1f from %s after that",
 		perSecond(before, quick/2), perSecond(during, fault/2), perSecond(after, quick/2), recovery-quick/2)
 	require.Less(t, perSecond(during, fault/2), 0.8*perSecond(before, quick/2))
-	require.Greater(t, perSecond(after, quick/2), 0.9*perSecond(before, quick/2))
+	require.Greater(t, perSecond(after, quick/2), 0.8*perSecond(before, quick/2), "the pace is back")
 
 	postings := callers.all()[herd:]
 	t.Logf("an immediate push, POST to provider, p95: %s before, %s while slow, %s after that",
