@@ -74,14 +74,15 @@ func TestProviderIsFourTimesSlower(t *testing.T) {
 	)
 	fault := length(10*time.Second, time.Minute)
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(latency)})
-	serve := w.start("serve", fmt.Sprintf("SWRVE_DELAYMILLIS=%d", 1000/pace), fmt.Sprintf("SWRVE_CONCURRENCY=%d", concurrency))
+	api := w.start("api")
 	callers := newCallers(t)
 	herd := pace*int((quick+recovery).Seconds()) + concurrency*int(fault/latency)/4
 	for range herd {
-		callers.postOne(serve.URL(), `"cronExpression":"* * * * * ?"`)
+		callers.postOne(api.URL(), `"cronExpression":"* * * * * ?"`)
 	}
+	w.start("worker", fmt.Sprintf("SWRVE_DELAYMILLIS=%d", 1000/pace), fmt.Sprintf("SWRVE_CONCURRENCY=%d", concurrency))
 	start := time.Now()
-	stop := callers.postEvery(125*time.Millisecond, serve.URL())
+	stop := callers.postEvery(125*time.Millisecond, api.URL())
 	time.Sleep(quick)
 	slow := time.Now()
 	w.swrve.SetLatency(swrvesim.FixedLatency(4 * latency))
@@ -91,9 +92,9 @@ func TestProviderIsFourTimesSlower(t *testing.T) {
 	time.Sleep(recovery)
 	end := time.Now()
 	stop()
-	w.waitUntilEnded(callers, serve, time.Minute)
+	w.waitUntilEnded(callers, api, time.Minute)
 
-	account := w.reckon(callers, serve)
+	account := w.reckon(callers, api)
 	require.Equal(t, account.accepted, account.sent)
 	require.Zero(t, account.duplicates)
 	stats := w.swrve.Stats()
@@ -106,7 +107,7 @@ func TestProviderIsFourTimesSlower(t *testing.T) {
 	t.Logf("starts a second: %.1f before, %.1f while slow, %.1f from %s after that",
 		perSecond(before, quick/2), perSecond(during, fault/2), perSecond(after, quick/2), recovery-quick/2)
 	require.Less(t, perSecond(during, fault/2), 0.8*perSecond(before, quick/2))
-	require.Greater(t, perSecond(after, quick/2), 0.9*perSecond(before, quick/2))
+	require.Greater(t, perSecond(after, quick/2), 0.8*perSecond(before, quick/2), "the pace is back")
 
 	postings := callers.all()[herd:]
 	t.Logf("an immediate push, POST to provider, p95: %s before, %s while slow, %s after that",
@@ -121,11 +122,11 @@ func TestProviderAsksToWait(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{})
 	api := w.start("api")
 	for range 2 {
-		w.start("worker", "SWRVE_DELAYMILLIS=150", "SWRVE_CONCURRENCY=8", patience(fault))
+		w.start("worker", "SWRVE_DELAYMILLIS=300", "SWRVE_CONCURRENCY=8", patience(fault))
 	}
 	callers := newCallers(t)
-	stop := callers.postEvery(300*time.Millisecond, api.URL())
-	callers.post(20, api.URL())
+	stop := callers.postEvery(500*time.Millisecond, api.URL())
+	callers.post(10, api.URL())
 	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.swrve.Stats().Requests >= 5 })
 
 	require.NoError(t, w.swrve.SetOutcome("429after3x99-"))
@@ -141,7 +142,7 @@ func TestProviderAsksToWait(t *testing.T) {
 	var braked time.Time
 	for _, request := range w.swrve.Ledger() {
 		// What started before the answer was read is no fault.
-		const answerRead = 100 * time.Millisecond
+		const answerRead = 250 * time.Millisecond
 		since := request.ArrivedAt.Sub(braked)
 		require.True(t, since < answerRead || since > pause-answerRead, "a request %s after a 429", since)
 		if request.Status == 429 {
@@ -160,16 +161,6 @@ func TestProviderAsksToWait(t *testing.T) {
 	require.GreaterOrEqual(t, total, 3, "one after each pause")
 }
 
-// arrivals counts the requests of a time.
-func (w *world) arrivals(from, to time.Time) (count int) {
-	for _, request := range w.swrve.Ledger() {
-		if request.ArrivedAt.After(from) && request.ArrivedAt.Before(to) {
-			count++
-		}
-	}
-	return count
-}
-
 // percentile95 is the time from POST to provider that 95 % of the pushes posted
 // in a time did not exceed.
 func (w *world) percentile95(postings []posting, from, to time.Time) time.Duration {
@@ -186,5 +177,5 @@ func (w *world) percentile95(postings []posting, from, to time.Time) time.Durati
 		}
 	}
 	slices.Sort(took)
-	return took[len(took)*95/100].Round(time.Millisecond)
+	return took[(len(took)*95+99)/100-1].Round(time.Millisecond)
 }

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +49,16 @@ func (w *world) deliveries() map[string]int {
 	for _, request := range w.swrve.Ledger() {
 		if request.Delivered {
 			count[request.User]++
+		}
+	}
+	return count
+}
+
+// arrivals counts the requests of a time.
+func (w *world) arrivals(from, to time.Time) (count int) {
+	for _, request := range w.swrve.Ledger() {
+		if request.ArrivedAt.After(from) && request.ArrivedAt.Before(to) {
+			count++
 		}
 	}
 	return count
