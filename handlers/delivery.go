@@ -140,7 +140,7 @@ const (
 	closeTimeout = 5 * time.Second
 
 	// persistPause is short: when a long outage of Redis ends, the outcome must
-	// be written before the push has been handed out again (tasks.LostLeaseDelay).
+	// be written before the push has been handed out again (leaseLostDelay).
 	persistPause   = 200 * time.Millisecond
 	persistTimeout = 5 * time.Second
 )

@@ -31,6 +31,9 @@ const (
 // held back, and the server polls every taskCheckInterval.
 type idlePoller struct {
 	redis.UniversalClient
+	// completions runs asynq's other scripts, most of which say what became of a
+	// task (rdb.go: Done, MarkAsComplete, Retry, Archive).
+	completions   redis.UniversalClient
 	announcements *announcements
 	queue         string
 	foundEmpty    int // times in a row
@@ -55,7 +58,7 @@ func (p *idlePoller) EvalSha(ctx context.Context, sha string, keys []string, arg
 		}
 		return cmd
 	default:
-		return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
+		return p.completions.EvalSha(ctx, sha, keys, args...)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 // serveInto starts servers that tell the ids of what they handle.
 func (w *world) serveInto(handled chan<- string) *handlers.Servers {
 	w.t.Helper()
-	servers, err := handlers.StartServers(w.clients.Queue, asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+	servers, err := handlers.StartServers(w.clients.Queue, w.clients.Records, asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
 		id, _ := asynq.GetTaskID(ctx)
 		handled <- id
 		return nil

@@ -45,16 +45,18 @@ type Servers struct {
 	announcements *announcements
 }
 
-// StartServers starts handing tasks to handler. The servers are returned also
-// with an error: those that have started must be stopped.
-func StartServers(client redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
+// StartServers starts handing tasks to handler. client is asynq's, but for what
+// it writes about tasks that have been handled, which goes through completions
+// and may be an auto-pipeline. The servers are returned also with an error:
+// those that have started must be stopped.
+func StartServers(client, completions redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
 	mux := asynq.NewServeMux()
 	mux.Handle(options.Channel.TaskType(), handler)
 	s := &Servers{announcements: listenToAnnouncements(client, options.Channel)}
 	pollers := min(options.Pollers, options.Concurrency) // a server handles at least one push
 	for _, queue := range options.Channel.Queues() {
 		for poller := range pollers {
-			poll := &idlePoller{UniversalClient: client, announcements: s.announcements, queue: queue}
+			poll := &idlePoller{UniversalClient: client, completions: completions, announcements: s.announcements, queue: queue}
 			server := asynq.NewServerFromRedisClient(poll, asynq.Config{
 				Queues:                   map[string]int{queue: 1},
 				Concurrency:              share(options.Concurrency, pollers, poller),

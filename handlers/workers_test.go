@@ -24,7 +24,7 @@ func TestConcurrencyIsPerQueue(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{})
 	var atOnce [2]atomic.Int32
 	release := make(chan struct{})
-	servers, err := handlers.StartServers(w.clients.Queue, asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+	servers, err := handlers.StartServers(w.clients.Queue, w.clients.Records, asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
 		queue, _ := asynq.GetQueueName(ctx)
 		place := 0
 		if queue == tasks.Swrve.WindowQueue() {

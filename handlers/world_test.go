@@ -111,7 +111,7 @@ func (w *world) work(force workforce) (stop func()) {
 		force.clock = redisconn.NewClock(w.clients.Read, time.Now)
 	}
 	if force.recordsClient == nil {
-		force.recordsClient = w.clients.Control
+		force.recordsClient = w.clients.Records
 	}
 	level := slog.LevelDebug
 	if force.quiet {
@@ -145,7 +145,7 @@ func (w *world) work(force workforce) (stop func()) {
 	if force.handler != nil {
 		handler = force.handler(handler)
 	}
-	servers, err := handlers.StartServers(w.clients.Queue, handler, handlers.ServersOptions{
+	servers, err := handlers.StartServers(w.clients.Queue, w.clients.Records, handler, handlers.ServersOptions{
 		Channel: tasks.Swrve, Concurrency: 32, Pollers: 2, RetryInterval: retryDelay,
 		ShutdownTimeout: force.shutdownTimeout, Log: log,
 	})
@@ -268,7 +268,7 @@ func (w *world) proxied() (*testenv.Proxy, redis.UniversalClient) {
 	clients, err := redisconn.Open(proxy.URL(), 32)
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = clients.Close() })
-	return proxy, clients.Control
+	return proxy, clients.Records
 }
 
 // logBook keeps what is logged, a JSON object per line.

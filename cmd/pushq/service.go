@@ -71,7 +71,7 @@ func (s *service) run(ctx context.Context) error {
 	retention := tasks.Retention(s.settings.Push.Retention)
 	s.clock = redisconn.NewClock(s.clients.Read, s.hostClock)
 	s.clock.Key = tasks.Swrve.PaceKey()
-	s.records = tasks.NewRecords(s.clients.Control, tasks.Swrve, retention)
+	s.records = tasks.NewRecords(s.clients.Records, tasks.Swrve, retention)
 	s.admission = tasks.NewAdmission(s.clients.Read, tasks.Swrve, func(ctx context.Context) (float64, error) {
 		memory, err := redisconn.ReadMemory(ctx, s.clients.Read)
 		if errors.Is(err, redisconn.ErrUntold) {

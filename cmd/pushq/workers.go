@@ -91,7 +91,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 		Metrics:     s.metrics.Channel(tasks.Swrve.Name),
 		Log:         s.log,
 	}, provider, s.records, pace, s.reader, s.clock)
-	servers, err := handlers.StartServers(s.clients.Queue, delivery, handlers.ServersOptions{
+	servers, err := handlers.StartServers(s.clients.Queue, s.clients.Records, delivery, handlers.ServersOptions{
 		Channel:         tasks.Swrve,
 		Concurrency:     concurrency,
 		Pollers:         pollers,

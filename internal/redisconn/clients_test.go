@@ -23,7 +23,7 @@ func open(t testing.TB, url string) *Clients {
 }
 
 func (c *Clients) each() map[string]redis.UniversalClient {
-	return map[string]redis.UniversalClient{"intake": c.Intake, "queue": c.Queue, "control": c.Control, "read": c.Read}
+	return map[string]redis.UniversalClient{"intake": c.Intake, "queue": c.Queue, "records": c.Records, "control": c.Control, "read": c.Read}
 }
 
 func TestOpenDialsNothing(t *testing.T) {
@@ -36,7 +36,7 @@ func TestEachClientRepeatsAsItsUserCanBear(t *testing.T) {
 	server := testenv.StartRedis(t)
 	proxy := testenv.NewProxy(t, server.Addr())
 	clients := open(t, proxy.URL())
-	for name, repeats := range map[string]bool{"intake": false, "queue": true, "control": true, "read": false} {
+	for name, repeats := range map[string]bool{"intake": false, "queue": true, "records": true, "control": true, "read": false} {
 		client := clients.each()[name]
 		require.NoError(t, client.Ping(t.Context()).Err())
 		proxy.CutReplyTo(name, 1)

@@ -18,12 +18,18 @@ type Clients struct {
 	Intake redis.UniversalClient
 	// Queue is for asynq's servers.
 	Queue redis.UniversalClient
-	// Control is for the limiter and the records.
+	// Records is for what is written about every push that is sent: the records
+	// of its attempts, and asynq's notes of what it has handled. It is an
+	// auto-pipeline in both directions at once, because one that waits for the
+	// answers to a batch before it sends the next would cost an attempt up to two
+	// round trips. It obeys no contexts and may repeat a command.
+	Records redis.UniversalClient
+	// Control is for the limiter.
 	Control redis.UniversalClient
 	// Read is for lookups and health checks; it obeys contexts.
 	Read redis.UniversalClient
 
-	intakeBase redis.UniversalClient
+	intakeBase, recordsBase redis.UniversalClient
 }
 
 const intakeTimeout = 800 * time.Millisecond
@@ -49,10 +55,14 @@ func (s Server) Open(concurrency int) (*Clients, error) {
 		_ = base.Close()
 		return nil, fmt.Errorf("start the pipeline to redis: %w", err)
 	}
+	recordsBase := target.open(use{timeout: 2 * time.Second, repeats: 2, redirects: 3})
+	records, err := recordsBase.AutoPipelineWithOptions(&redis.AutoPipelineOptions{FullDuplex: true})
+	if err != nil {
+		_ = errors.Join(pipeline.Close(), base.Close(), recordsBase.Close())
+		return nil, fmt.Errorf("start the pipeline of the records to redis: %w", err)
+	}
 	clients := &Clients{
-		Intake: pipeline, intakeBase: base,
-		// asynq's servers poll with a few connections and report results with
-		// one per finishing handler.
+		Intake: pipeline, intakeBase: base, Records: records, recordsBase: recordsBase,
 		Queue:   target.open(use{pool: 16 + concurrency/4, timeout: 2 * time.Second, repeats: 1, redirects: 3}),
 		Control: target.open(use{pool: 16 + concurrency/4, timeout: 2 * time.Second, repeats: 2, redirects: 3, obeyContext: true}),
 		Read:    target.open(use{pool: 64, timeout: 2 * time.Second, repeats: -1, redirects: 1, obeyContext: true}),
@@ -61,8 +71,8 @@ func (s Server) Open(concurrency int) (*Clients, error) {
 	return clients, nil
 }
 
-// Close closes the pipeline first, then the clients. The users of all clients
+// Close closes each pipeline first, then its client. The users of all clients
 // must have stopped.
 func (c *Clients) Close() error {
-	return errors.Join(c.Intake.Close(), c.intakeBase.Close(), c.Queue.Close(), c.Control.Close(), c.Read.Close())
+	return errors.Join(c.Intake.Close(), c.intakeBase.Close(), c.Records.Close(), c.recordsBase.Close(), c.Queue.Close(), c.Control.Close(), c.Read.Close())
 }

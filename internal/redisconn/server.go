@@ -77,6 +77,7 @@ func (s Server) target() (target, error) {
 type pipelining interface {
 	redis.UniversalClient
 	AutoPipeline() (*redis.AutoPipeliner, error)
+	AutoPipelineWithOptions(*redis.AutoPipelineOptions) (*redis.AutoPipeliner, error)
 }
 
 // open prepares a client. It reads from masters only, so that everybody reads

@@ -75,7 +75,7 @@ func TestOpenFollowsTheMaster(t *testing.T) {
 	replica := world.Replica()
 	other := redis.NewClient(&redis.Options{Addr: replica.Addr(), DB: 2})
 	t.Cleanup(func() { _ = other.Close() })
-	require.Eventually(t, func() bool { return other.DBSize(t.Context()).Val() == 4 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return other.DBSize(t.Context()).Val() == int64(len(clients.each())) }, 10*time.Second, 10*time.Millisecond)
 	world.Master().Stop()
 	for name, client := range clients.each() {
 		testenv.EventuallyNoError(t, 20*time.Second, func() error { return client.Set(t.Context(), name, 2, 0).Err() })
