@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
@@ -120,11 +121,17 @@ func decodePush(body []byte, more ...pushField) (tasks.Push, error) {
 	return push, nil
 }
 
-// readObject splits an object into its members.
+// decoders are kept for the next body.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
+// readObject splits an object into its members, which are parts of the body.
 func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
-	values := make(map[string]jsontext.Value)
-	times := make(map[string]int)
+	decoder := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(decoder)
+	decoder.Reset(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
+	const usual = 8 // members, which fit into the smallest map
+	values := make(map[string]jsontext.Value, usual)
+	var repeated map[string]bool
 	var problems []fieldError
 	start, err := decoder.ReadToken()
 	if err != nil {
@@ -143,10 +150,15 @@ func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
 		if err != nil {
 			return nil, nil, syntaxProblem(err)
 		}
-		if times[name]++; times[name] == 2 {
+		if _, given := values[name]; given && !repeated[name] {
+			if repeated == nil {
+				repeated = make(map[string]bool)
+			}
+			repeated[name] = true
 			problems = append(problems, fieldError{name, "is there twice"})
 		}
-		values[name] = bytes.Clone(value)
+		end := decoder.InputOffset()
+		values[name] = body[end-int64(len(value)) : end]
 	}
 	if _, err := decoder.ReadToken(); err != nil {
 		return nil, nil, syntaxProblem(err)
