@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,8 @@ func serviceCommand(use, short string, roles roles) *cobra.Command {
 				hostClock:   func() time.Time { return time.Now().Add(clockShift) },
 				log:         log,
 			}
+			room := makeRoomForGarbage()
+			defer runtime.KeepAlive(room)
 			return service.run(command.Context())
 		},
 	}
