@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"golang.org/x/sync/errgroup"
 
 	"pushq/tasks"
 )
@@ -143,8 +143,16 @@ type batch struct {
 // idempotency key come one after the other, so that the first of them is the
 // one that is accepted.
 func (b *batch) accept(ctx context.Context, items [][]byte) {
-	var underway errgroup.Group
-	underway.SetLimit(batchConcurrency)
+	// Goroutines that stay have stacks that need not grow for each push.
+	work := make(chan func())
+	var workers sync.WaitGroup
+	for range min(batchConcurrency, len(items)) {
+		workers.Go(func() {
+			for do := range work {
+				do()
+			}
+		})
+	}
 	latest := make(map[string]chan struct{}) // by id, of keyed items
 	for place, item := range items {
 		push, keyed, err := b.server.decodeItem(item, b.caller)
@@ -157,7 +165,7 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 			before, done = latest[push.ID], make(chan struct{})
 			latest[push.ID] = done
 		}
-		underway.Go(func() error {
+		work <- func() {
 			if before != nil {
 				<-before
 			}
@@ -165,10 +173,10 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 			if done != nil {
 				close(done)
 			}
-			return nil
-		})
+		}
 	}
-	_ = underway.Wait() // errors are in the results
+	close(work)
+	workers.Wait()
 }
 
 func (b *batch) acceptItem(ctx context.Context, push tasks.Push, keyed bool) (result batchResult) {
