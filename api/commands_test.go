@@ -82,7 +82,7 @@ func TestCommandsOfAPush(t *testing.T) {
 			least, most := post.calls(pushes)
 			require.GreaterOrEqual(t, calls, least)
 			require.LessOrEqual(t, calls, most)
-			require.Equal(t, map[string]int{"evalsha": calls, "exists": pushes, "hset": pushes, "lpush": calls}, counts)
+			require.Equal(t, map[string]int{"evalsha": calls, "exists": calls, "hset": pushes, "lpush": calls}, counts)
 		})
 	}
 }

@@ -144,14 +144,10 @@ type batch struct {
 // one that is accepted.
 func (b *batch) accept(ctx context.Context, items [][]byte) {
 	// Goroutines that stay have stacks that need not grow for each push.
-	work := make(chan func())
+	work := make(chan func(context.Context), batchConcurrency)
 	var workers sync.WaitGroup
 	for range min(batchConcurrency, len(items)) {
-		workers.Go(func() {
-			for do := range work {
-				do()
-			}
-		})
+		workers.Go(func() { acceptEach(ctx, work) })
 	}
 	latest := make(map[string]chan struct{}) // by id, of keyed items
 	for place, item := range items {
@@ -165,7 +161,7 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 			before, done = latest[push.ID], make(chan struct{})
 			latest[push.ID] = done
 		}
-		work <- func() {
+		work <- func(ctx context.Context) {
 			if before != nil {
 				<-before
 			}
@@ -179,6 +175,27 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 	workers.Wait()
 }
 
+// acceptEach gives each push a context that ends acceptTimeout later, or a little
+// earlier: a timer for every one would be a tenth of what a push costs.
+func acceptEach(ctx context.Context, work <-chan func(context.Context)) {
+	const renewal = acceptTimeout / 10
+	var latest struct {
+		context.Context
+		cancel context.CancelFunc
+		made   time.Time
+	}
+	latest.cancel = func() {}
+	defer func() { latest.cancel() }()
+	for accept := range work {
+		if now := time.Now(); now.Sub(latest.made) > renewal {
+			latest.cancel()
+			latest.Context, latest.cancel = context.WithTimeout(ctx, acceptTimeout)
+			latest.made = now
+		}
+		accept(latest.Context)
+	}
+}
+
 func (b *batch) acceptItem(ctx context.Context, push tasks.Push, keyed bool) (result batchResult) {
 	defer func() {
 		if cause := recover(); cause != nil { // no other goroutine would catch it
@@ -187,9 +204,7 @@ func (b *batch) acceptItem(ctx context.Context, push tasks.Push, keyed bool) (re
 	}()
 	replayed, err := false, b.untried()
 	if ctx.Err() == nil && !b.givenUp() {
-		itemContext, cancel := context.WithTimeout(ctx, acceptTimeout)
-		defer cancel()
-		replayed, err = b.server.accept(itemContext, push, keyed)
+		replayed, err = b.server.accept(ctx, push, keyed)
 	}
 	switch {
 	case err == nil:

@@ -11,20 +11,23 @@
 --
 -- Returns the ids that were taken.
 
-local state = ARGV[1]
-local added, taken = {}, {}
+local call, state = redis.call, ARGV[1]
+local added, taken, seen = {}, {}, {}
+-- As a rule no id is taken, and then one look is enough.
+local all_free = call('EXISTS', unpack(KEYS, 2)) == 0
 for i = 2, #KEYS do
   local id, message, time = ARGV[3 * i - 4], ARGV[3 * i - 3], ARGV[3 * i - 2]
-  if redis.call('EXISTS', KEYS[i]) == 1 then
+  if seen[id] or not all_free and call('EXISTS', KEYS[i]) == 1 then
     taken[#taken + 1] = id
   elseif state == 'pending' then
-    redis.call('HSET', KEYS[i], 'msg', message, 'state', state, 'pending_since', time)
+    call('HSET', KEYS[i], 'msg', message, 'state', state, 'pending_since', time)
     added[#added + 1] = id
   else
-    redis.call('HSET', KEYS[i], 'msg', message, 'state', state)
+    call('HSET', KEYS[i], 'msg', message, 'state', state)
     added[#added + 1] = time
     added[#added + 1] = id
   end
+  seen[id] = true
 end
-if #added > 0 then redis.call(state == 'pending' and 'LPUSH' or 'ZADD', KEYS[1], unpack(added)) end
+if #added > 0 then call(state == 'pending' and 'LPUSH' or 'ZADD', KEYS[1], unpack(added)) end
 return taken
