@@ -26,6 +26,10 @@ var (
 const (
 	groupPushes = 128
 	groupBytes  = 128 << 10
+
+	// maxStoring is how many calls are under way to one place: a second one, if
+	// a whole group waits, so that Redis need not wait for it.
+	maxStoring = 2
 )
 
 // An enqueuer puts pushes into their asynq queues, as asynq's own client would,
@@ -41,8 +45,8 @@ type enqueuer struct {
 
 	mutex   sync.Mutex
 	waiting map[place][]*enqueuing
-	// storing has the places with a goroutine.
-	storing map[place]bool
+	// storing counts the goroutines of each place.
+	storing map[place]int
 	running sync.WaitGroup
 }
 
@@ -66,7 +70,7 @@ type enqueuing struct {
 func newEnqueuer(client redis.UniversalClient, channel Channel, retention Retention) *enqueuer {
 	return &enqueuer{
 		channel: channel, retention: retention, redis: client, announcer: newAnnouncer(client, channel),
-		waiting: make(map[place][]*enqueuing), storing: make(map[place]bool),
+		waiting: make(map[place][]*enqueuing), storing: make(map[place]int),
 	}
 }
 
@@ -94,8 +98,8 @@ func (e *enqueuer) enqueue(push Push) (*enqueuing, error) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	e.waiting[to] = append(e.waiting[to], one)
-	if !e.storing[to] {
-		e.storing[to] = true
+	if busy := e.storing[to]; busy == 0 || busy < maxStoring && len(e.waiting[to]) >= groupPushes {
+		e.storing[to]++
 		e.running.Go(func() { e.storeAll(to) })
 	}
 	return one, nil
@@ -111,8 +115,7 @@ func (e *enqueuer) storeAll(to place) {
 	}
 }
 
-// next takes the group that is stored next. If there is none, the place has no
-// goroutine any more.
+// next takes the group that is stored next. If there is none, the goroutine ends.
 func (e *enqueuer) next(to place) []*enqueuing {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -123,7 +126,9 @@ func (e *enqueuer) next(to place) []*enqueuing {
 		count++
 	}
 	e.waiting[to] = waiting[count:]
-	e.storing[to] = count > 0
+	if count == 0 {
+		e.storing[to]--
+	}
 	return waiting[:count:count]
 }
 
@@ -139,7 +144,7 @@ func (e *enqueuer) store(to place, group []*enqueuing) {
 	err := e.register(context.Background())
 	var taken []string
 	if err == nil {
-		taken, err = enqueueScript.Run(context.Background(), e.redis, keys, arguments...).StringSlice()
+		taken, err = e.call(context.Background(), keys, arguments)
 	}
 	if err != nil {
 		err = storeError(err)
@@ -151,6 +156,23 @@ func (e *enqueuer) store(to place, group []*enqueuing) {
 	if err == nil && to.state == asynq.TaskStatePending {
 		e.announcer.announce(to.queue)
 	}
+}
+
+// call runs the script on a connection of its own: an auto-pipeline would let it
+// wait for the call before.
+func (e *enqueuer) call(ctx context.Context, keys []string, arguments []any) (taken []string, err error) {
+	var answer *redis.Cmd
+	_, err = e.redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		answer = enqueueScript.EvalSha(ctx, pipe, keys, arguments...)
+		return nil
+	})
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		_, _ = e.redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			answer = enqueueScript.Eval(ctx, pipe, keys, arguments...)
+			return nil
+		})
+	}
+	return answer.StringSlice()
 }
 
 // register does once what asynq's client does before the first task of a queue.
