@@ -19,7 +19,7 @@ const ndjsonMediaType = "application/x-ndjson"
 // after one more than limit. Only the array itself must be right: what is wrong
 // with an element is said at its place.
 func splitArray(body []byte, limit int) (items [][]byte, err error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	start, err := decoder.ReadToken()
 	if err != nil {
 		return nil, syntaxProblem(err)

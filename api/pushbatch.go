@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"golang.org/x/sync/errgroup"
 
 	"pushq/tasks"
 )
@@ -143,8 +143,12 @@ type batch struct {
 // idempotency key come one after the other, so that the first of them is the
 // one that is accepted.
 func (b *batch) accept(ctx context.Context, items [][]byte) {
-	var underway errgroup.Group
-	underway.SetLimit(batchConcurrency)
+	// Goroutines that stay have stacks that need not grow for each push.
+	work := make(chan func(context.Context), batchConcurrency)
+	var workers sync.WaitGroup
+	for range min(batchConcurrency, len(items)) {
+		workers.Go(func() { acceptEach(ctx, work) })
+	}
 	latest := make(map[string]chan struct{}) // by id, of keyed items
 	for place, item := range items {
 		push, keyed, err := b.server.decodeItem(item, b.caller)
@@ -157,7 +161,7 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 			before, done = latest[push.ID], make(chan struct{})
 			latest[push.ID] = done
 		}
-		underway.Go(func() error {
+		work <- func(ctx context.Context) {
 			if before != nil {
 				<-before
 			}
@@ -165,10 +169,31 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 			if done != nil {
 				close(done)
 			}
-			return nil
-		})
+		}
 	}
-	_ = underway.Wait() // errors are in the results
+	close(work)
+	workers.Wait()
+}
+
+// acceptEach gives each push a context that ends acceptTimeout later, or a little
+// earlier: a timer for every one would be a tenth of what a push costs.
+func acceptEach(ctx context.Context, work <-chan func(context.Context)) {
+	const renewal = acceptTimeout / 10
+	var latest struct {
+		context.Context
+		cancel context.CancelFunc
+		made   time.Time
+	}
+	latest.cancel = func() {}
+	defer func() { latest.cancel() }()
+	for accept := range work {
+		if now := time.Now(); now.Sub(latest.made) > renewal {
+			latest.cancel()
+			latest.Context, latest.cancel = context.WithTimeout(ctx, acceptTimeout)
+			latest.made = now
+		}
+		accept(latest.Context)
+	}
 }
 
 func (b *batch) acceptItem(ctx context.Context, push tasks.Push, keyed bool) (result batchResult) {
@@ -179,9 +204,7 @@ func (b *batch) acceptItem(ctx context.Context, push tasks.Push, keyed bool) (re
 	}()
 	replayed, err := false, b.untried()
 	if ctx.Err() == nil && !b.givenUp() {
-		itemContext, cancel := context.WithTimeout(ctx, acceptTimeout)
-		defer cancel()
-		replayed, err = b.server.accept(itemContext, push, keyed)
+		replayed, err = b.server.accept(ctx, push, keyed)
 	}
 	switch {
 	case err == nil:

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
@@ -23,8 +24,12 @@ var pushMediaTypes = []string{"application/json", "application/vnd.fourfinanceit
 // requireMediaType refuses every type that is not allowed, and any encoding.
 // The only parameter that may come with it is charset=utf-8.
 func requireMediaType(header http.Header, allowed ...string) (string, error) {
-	mediaType, parameters, err := mime.ParseMediaType(header.Get(echo.HeaderContentType))
+	sent := header.Get(echo.HeaderContentType)
 	once := len(header.Values(echo.HeaderContentType)) == 1 && len(header.Values(echo.HeaderContentEncoding)) == 0
+	if once && slices.Contains(allowed, sent) {
+		return sent, nil
+	}
+	mediaType, parameters, err := mime.ParseMediaType(sent)
 	charset, hasCharset := parameters["charset"]
 	delete(parameters, "charset")
 	if err == nil && once && len(parameters) == 0 && (!hasCharset || strings.EqualFold(charset, "utf-8")) &&
@@ -47,7 +52,9 @@ func readBody(c echo.Context, limit int64) ([]byte, error) {
 	if request.ContentLength > limit {
 		return nil, tooLarge()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), request.Body, limit))
+	var body bytes.Buffer
+	body.Grow(int(max(request.ContentLength, 0)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(c.Response(), request.Body, limit))
 	var exceeded *http.MaxBytesError
 	switch {
 	case errors.As(err, &exceeded):
@@ -57,7 +64,7 @@ func readBody(c echo.Context, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, invalid("The body could not be read to its end.")
 	}
-	return body, nil
+	return body.Bytes(), nil
 }
 
 // pushFields are the fields of a push, as their names are written in JSON.
@@ -120,11 +127,17 @@ func decodePush(body []byte, more ...pushField) (tasks.Push, error) {
 	return push, nil
 }
 
-// readObject splits an object into its members.
+// decoders are kept for the next body.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
+// readObject splits an object into its members, which are parts of the body.
 func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
-	values := make(map[string]jsontext.Value)
-	times := make(map[string]int)
+	decoder := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(decoder)
+	decoder.Reset(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
+	const usual = 8 // members, which fit into the smallest map
+	values := make(map[string]jsontext.Value, usual)
+	var repeated map[string]bool
 	var problems []fieldError
 	start, err := decoder.ReadToken()
 	if err != nil {
@@ -143,10 +156,15 @@ func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
 		if err != nil {
 			return nil, nil, syntaxProblem(err)
 		}
-		if times[name]++; times[name] == 2 {
+		if _, given := values[name]; given && !repeated[name] {
+			if repeated == nil {
+				repeated = make(map[string]bool)
+			}
+			repeated[name] = true
 			problems = append(problems, fieldError{name, "is there twice"})
 		}
-		values[name] = bytes.Clone(value)
+		end := decoder.InputOffset()
+		values[name] = body[end-int64(len(value)) : end]
 	}
 	if _, err := decoder.ReadToken(); err != nil {
 		return nil, nil, syntaxProblem(err)
@@ -166,7 +184,10 @@ func syntaxProblem(err error) *problem {
 }
 
 func readText(value jsontext.Value) (text, reason string) {
-	unquoted, err := jsontext.AppendUnquote(nil, value)
+	unquoted, err := value[1:len(value)-1], error(nil)
+	if bytes.ContainsRune(value, '\\') {
+		unquoted, err = jsontext.AppendUnquote(nil, value)
+	}
 	switch {
 	case err != nil:
 		return "", "is not valid text"

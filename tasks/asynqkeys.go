@@ -8,10 +8,10 @@ import (
 )
 
 // asynq's own keys, as asynq v0.26.0 names them (internal/base: AllQueues,
-// QueueKeyPrefix and the functions after it). They are read where its
-// Inspector has no call: registering a queue, listing from a cursor, taking
-// from the archive, telling whether a queue is paused, taking back what dead
-// workers held, and mending faults.
+// QueueKeyPrefix and the functions after it). They are used where its Client and
+// Inspector have no call: enqueuing many tasks at once, registering a queue,
+// listing from a cursor, taking from the archive, telling whether a queue is
+// paused, taking back what dead workers held, and mending faults.
 const asynqQueuesKey = "asynq:queues"
 
 // asynqStateKey is the list (pending, active) or sorted set (all others) of a

@@ -11,8 +11,6 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-
-	"pushq/scheduler"
 )
 
 var (
@@ -26,15 +24,16 @@ var (
 // fields.
 var ErrContentDiffers = errors.New("the idempotency key was used before with other content")
 
+var errStopping = fmt.Errorf("%w: the process is stopping", ErrNotStored)
+
 // Intake puts accepted pushes into their queue. It is safe for concurrent use.
 type Intake struct {
 	channel   Channel
 	retention Retention
 	redis     redis.UniversalClient
-	asynq     *asynq.Client
 	inspector *asynq.Inspector
 	calls     calls
-	announcer *announcer
+	enqueuer  *enqueuer
 }
 
 // NewIntake returns the intake of channel. The client may be an auto-pipeline,
@@ -42,8 +41,7 @@ type Intake struct {
 func NewIntake(client redis.UniversalClient, channel Channel, retention Retention) *Intake {
 	return &Intake{
 		channel: channel, retention: retention, redis: client,
-		asynq: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
-		announcer: newAnnouncer(client, channel),
+		inspector: asynq.NewInspectorFromRedisClient(client), enqueuer: newEnqueuer(client, channel, retention),
 	}
 }
 
@@ -51,7 +49,7 @@ func NewIntake(client redis.UniversalClient, channel Channel, retention Retentio
 // those that their callers gave up included.
 func (i *Intake) Close() {
 	i.calls.close()
-	i.announcer.close()
+	i.enqueuer.close()
 }
 
 // Accept stores the push: after it returns nil, Redis has the task. Otherwise
@@ -63,14 +61,14 @@ func (i *Intake) Close() {
 // has stored is not stored again: replayed is then true.
 func (i *Intake) Accept(ctx context.Context, push Push, keyed bool) (replayed bool, err error) {
 	var stored bool // belongs to the call; read only after it has ended
-	err = i.call(ctx, func(ctx context.Context) (err error) {
-		if keyed {
+	if keyed {
+		err = i.call(ctx, func(ctx context.Context) (err error) {
 			stored, err = i.enqueueOnce(ctx, push)
-		} else {
-			stored, err = i.enqueue(ctx, push)
-		}
-		return err
-	})
+			return err
+		})
+	} else {
+		stored, err = i.enqueueFresh(ctx, push)
+	}
 	if err != nil {
 		return false, fmt.Errorf("store push %s: %w", push.ID, err)
 	}
@@ -80,7 +78,7 @@ func (i *Intake) Accept(ctx context.Context, push Push, keyed bool) (replayed bo
 // call runs a call to Redis beside the caller, who waits on its own context.
 func (i *Intake) call(ctx context.Context, do func(context.Context) error) error {
 	if !i.calls.begin() {
-		return fmt.Errorf("%w: the process is stopping", ErrNotStored)
+		return errStopping
 	}
 	answer := make(chan error, 1)
 	go func() {
@@ -91,34 +89,39 @@ func (i *Intake) call(ctx context.Context, do func(context.Context) error) error
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+		return givenUp(ctx)
 	}
+}
+
+// givenUp is the error of a caller who waits no longer.
+func givenUp(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
+}
+
+// enqueueFresh stores a push whose id nobody else has. Its call to Redis goes on
+// without the caller, too.
+func (i *Intake) enqueueFresh(ctx context.Context, push Push) (stored bool, err error) {
+	if !i.calls.begin() {
+		return false, errStopping
+	}
+	defer i.calls.end()
+	return i.enqueue(ctx, push)
 }
 
 // enqueue reports whether this call stored the task; otherwise it was there
 // already. Either way Redis has it: a fresh id can only meet itself, after a
 // lost reply, and a keyed one meets the task of an earlier call.
 func (i *Intake) enqueue(ctx context.Context, push Push) (stored bool, err error) {
-	task, err := newTask(i.channel, push, i.retention)
+	underway, err := i.enqueuer.enqueue(push)
 	if err != nil {
 		return false, err
 	}
-	var options []asynq.Option
-	later := push.DueAt > push.CreatedAt
-	if later {
-		options = append(options, asynq.ProcessAt(scheduler.CeilSecond(push.DueAt.Time())))
+	select {
+	case <-underway.done:
+		return !underway.taken, underway.err
+	case <-ctx.Done():
+		return false, givenUp(ctx)
 	}
-	_, err = i.asynq.EnqueueContext(ctx, task, options...)
-	if errors.Is(err, asynq.ErrTaskIDConflict) {
-		return false, nil
-	}
-	if err != nil {
-		return false, storeError(err)
-	}
-	if !later {
-		i.announcer.announce(i.channel.queue(push))
-	}
-	return true, nil
 }
 
 // enqueueOnce claims the id first, so that two callers cannot enqueue different

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,8 @@ func serviceCommand(use, short string, roles roles) *cobra.Command {
 				hostClock:   shiftedClock(clockShift, clockShiftAfter),
 				log:         log,
 			}
+			room := makeRoomForGarbage()
+			defer runtime.KeepAlive(room)
 			return service.run(command.Context())
 		},
 	}

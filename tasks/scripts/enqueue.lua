@@ -1,0 +1,33 @@
+-- Puts tasks of one queue where asynq's workers find them, each exactly as
+-- asynq v0.26.0 does with a call of its own (internal/rdb: enqueueCmd and
+-- scheduleCmd): a task whose id is taken is left alone.
+--
+-- KEYS[1] ids of the queue's pending tasks (list), or of its scheduled ones
+-- (sorted set)
+-- KEYS[2] and on: hash of each task
+-- ARGV[1] pending or scheduled
+-- ARGV[2] and on: for each task its id, its message, and its time: since when it
+-- is pending, in nanoseconds, or for when it is scheduled, in seconds
+--
+-- Returns the ids that were taken.
+
+local call, state = redis.call, ARGV[1]
+local added, taken, seen = {}, {}, {}
+-- As a rule no id is taken, and then one look is enough.
+local all_free = call('EXISTS', unpack(KEYS, 2)) == 0
+for i = 2, #KEYS do
+  local id, message, time = ARGV[3 * i - 4], ARGV[3 * i - 3], ARGV[3 * i - 2]
+  if seen[id] or not all_free and call('EXISTS', KEYS[i]) == 1 then
+    taken[#taken + 1] = id
+  elseif state == 'pending' then
+    call('HSET', KEYS[i], 'msg', message, 'state', state, 'pending_since', time)
+    added[#added + 1] = id
+  else
+    call('HSET', KEYS[i], 'msg', message, 'state', state)
+    added[#added + 1] = time
+    added[#added + 1] = id
+  end
+  seen[id] = true
+end
+if #added > 0 then call(state == 'pending' and 'LPUSH' or 'ZADD', KEYS[1], unpack(added)) end
+return taken
