@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 	_ "embed" // the script
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,7 +141,7 @@ func (e *enqueuer) store(to place, group []*enqueuing) {
 		arguments = append(arguments, one.id, one.message, one.time)
 	}
 	err := e.register(context.Background())
-	var taken []string
+	var taken []int64
 	if err == nil {
 		taken, err = e.call(context.Background(), keys, arguments)
 	}
@@ -151,7 +150,9 @@ func (e *enqueuer) store(to place, group []*enqueuing) {
 	}
 	for _, one := range group {
 		one.err = err
-		one.taken = slices.Contains(taken, one.id)
+	}
+	for _, number := range taken {
+		group[number-1].taken = true
 	}
 	if err == nil && to.state == asynq.TaskStatePending {
 		e.announcer.announce(to.queue)
@@ -160,7 +161,7 @@ func (e *enqueuer) store(to place, group []*enqueuing) {
 
 // call runs the script on a connection of its own: an auto-pipeline would let it
 // wait for the call before.
-func (e *enqueuer) call(ctx context.Context, keys []string, arguments []any) (taken []string, err error) {
+func (e *enqueuer) call(ctx context.Context, keys []string, arguments []any) (taken []int64, err error) {
 	var answer *redis.Cmd
 	_, err = e.redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		answer = enqueueScript.EvalSha(ctx, pipe, keys, arguments...)
@@ -172,7 +173,7 @@ func (e *enqueuer) call(ctx context.Context, keys []string, arguments []any) (ta
 			return nil
 		})
 	}
-	return answer.StringSlice()
+	return answer.Int64Slice()
 }
 
 // register does once what asynq's client does before the first task of a queue.

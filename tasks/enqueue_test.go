@@ -78,13 +78,13 @@ func TestEnqueuedAsByAsynq(t *testing.T) {
 }
 
 // enqueue runs the script alone.
-func enqueue(t *testing.T, client *redis.Client, state asynq.TaskState, tasks ...[3]string) []string {
+func enqueue(t *testing.T, client *redis.Client, state asynq.TaskState, tasks ...[3]string) []int64 {
 	keys, arguments := []string{asynqStateKey("swrve", state)}, []any{state.String()}
 	for _, task := range tasks {
 		keys = append(keys, asynqTaskKey("swrve", task[0]))
 		arguments = append(arguments, task[0], task[1], task[2])
 	}
-	taken, err := enqueueScript.Run(t.Context(), client, keys, arguments...).StringSlice()
+	taken, err := enqueueScript.Run(t.Context(), client, keys, arguments...).Int64Slice()
 	require.NoError(t, err)
 	return taken
 }
@@ -92,10 +92,10 @@ func enqueue(t *testing.T, client *redis.Client, state asynq.TaskState, tasks ..
 func TestEnqueueScriptLeavesTakenIdsAlone(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		require.Empty(t, enqueue(t, client, asynq.TaskStatePending, [3]string{"a", "first", "1"}, [3]string{"b", "second", "2"}))
-		require.Equal(t, []string{"b", "c"}, enqueue(t, client, asynq.TaskStatePending,
+		require.Equal(t, []int64{1, 3}, enqueue(t, client, asynq.TaskStatePending,
 			[3]string{"b", "other", "3"}, [3]string{"c", "third", "3"}, [3]string{"c", "again", "4"}))
-		require.Equal(t, []string{"a"}, enqueue(t, client, asynq.TaskStateScheduled, [3]string{"a", "other", "5"}, [3]string{"d", "fourth", "6"}))
-		require.Equal(t, []string{"a", "b", "c", "d"}, enqueue(t, client, asynq.TaskStatePending,
+		require.Equal(t, []int64{1}, enqueue(t, client, asynq.TaskStateScheduled, [3]string{"a", "other", "5"}, [3]string{"d", "fourth", "6"}))
+		require.Equal(t, []int64{1, 2, 3, 4}, enqueue(t, client, asynq.TaskStatePending,
 			[3]string{"a", "", "7"}, [3]string{"b", "", "7"}, [3]string{"c", "", "7"}, [3]string{"d", "", "7"}))
 
 		ids, err := client.LRange(t.Context(), "asynq:{swrve}:pending", 0, -1).Result()
@@ -150,9 +150,9 @@ func TestPushesGoTogether(t *testing.T) {
 		pushes  int
 		groups  []int
 	}{
-		"small":   {"Hello client!", 300, []int{1, 128, 128, 43}},
-		"32 KiB":  {string(make([]byte, 32<<10/len(`\u0000`))), 9, []int{1, 4, 4}},
-		"200 KiB": {string(make([]byte, 200<<10/len(`\u0000`))), 3, []int{1, 1, 1}},
+		"small":   {"Hello client!", 299, []int{1, 128, 128, 43}},
+		"32 KiB":  {string(make([]byte, 32<<10/len(`\u0000`))), 8, []int{1, 4, 4}},
+		"200 KiB": {string(make([]byte, 200<<10/len(`\u0000`))), 3, []int{1, 1, 1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,9 +167,11 @@ func TestPushesGoTogether(t *testing.T) {
 			enqueuer := newEnqueuer(client, Swrve, testRetention)
 			server.Freeze()
 			var underway []*enqueuing
+			var last Push
 			for count := range want.pushes {
 				push := newPush()
 				push.Message = want.message
+				last = push
 				one, err := enqueuer.enqueue(push)
 				require.NoError(t, err)
 				underway = append(underway, one)
@@ -181,6 +183,8 @@ func TestPushesGoTogether(t *testing.T) {
 					})
 				}
 			}
+			again, err := enqueuer.enqueue(last)
+			require.NoError(t, err)
 			server.Thaw()
 			enqueuer.close()
 			for _, one := range underway {
@@ -188,6 +192,9 @@ func TestPushesGoTogether(t *testing.T) {
 				require.NoError(t, one.err)
 				require.False(t, one.taken)
 			}
+			<-again.done
+			require.NoError(t, again.err)
+			require.True(t, again.taken, "also in one group with the first of its id")
 			require.ElementsMatch(t, want.groups, seen.counts)
 			require.Equal(t, want.pushes+1, countTasks(t, openInspector(t, server)))
 		})

@@ -9,7 +9,8 @@
 -- ARGV[2] and on: for each task its id, its message, and its time: since when it
 -- is pending, in nanoseconds, or for when it is scheduled, in seconds
 --
--- Returns the ids that were taken.
+-- Returns which of the tasks, counted from 1, had an id that was taken. The same
+-- id may be there twice: it is taken for the second of them.
 
 local call, state = redis.call, ARGV[1]
 local added, taken, seen = {}, {}, {}
@@ -18,7 +19,7 @@ local all_free = call('EXISTS', unpack(KEYS, 2)) == 0
 for i = 2, #KEYS do
   local id, message, time = ARGV[3 * i - 4], ARGV[3 * i - 3], ARGV[3 * i - 2]
   if seen[id] or not all_free and call('EXISTS', KEYS[i]) == 1 then
-    taken[#taken + 1] = id
+    taken[#taken + 1] = i - 1
   elseif state == 'pending' then
     call('HSET', KEYS[i], 'msg', message, 'state', state, 'pending_since', time)
     added[#added + 1] = id
