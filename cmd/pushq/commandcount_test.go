@@ -1,0 +1,52 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/swrvesim"
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+// Everything counts that any part of pushq sends to Redis from the first POST to
+// the last push's end: slots, announcements, polls, heartbeats and the caretaker
+// too.
+func TestAPushCostsAtMostSixRedisCommands(t *testing.T) {
+	t.Parallel()
+	const pushes, most = 1500, 6.0
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(100 * time.Millisecond)})
+	api := w.startReady("api")
+	w.startReady("worker", "SWRVE_DELAYMILLIS=3.4")
+	commands := testenv.CountCommands(t, w.redis.Addr())
+	acceptMany(t, api, pushes, "user-")
+	delivered := func() int { return w.swrve.Stats().Delivered }
+	testenv.Eventually(t, time.Minute, "all to be delivered", func() bool { return delivered() == pushes })
+	client := w.redis.Client(t)
+	testenv.Eventually(t, 10*time.Second, "the last outcomes to be written", func() bool {
+		return client.LLen(t.Context(), "asynq:{swrve}:active").Val() == 0
+	})
+	perPush := float64(commands.Load()) / pushes
+	t.Logf("%.2f commands a push", perPush)
+	require.LessOrEqual(t, perPush, most)
+	require.Greater(t, perPush, 4.0, "the count is not one of commands") // dequeue, Begin, Finish, completion
+}
+
+// What an idle worker costs is what it asks Redis: 100 polls a second and queue
+// were several percent of a core.
+func TestAnIdleWorkerRarelyAsksRedis(t *testing.T) {
+	t.Parallel()
+	const seconds, most = 4, 60.0
+	w := newWorld(t, swrvesim.Config{})
+	w.startReady("worker")
+	testenv.Eventually(t, 20*time.Second, "the start to be over", func() bool {
+		return len(w.redis.Client(t).SMembers(t.Context(), "asynq:queues").Val()) == len(tasks.Swrve.Queues())
+	})
+	commands := testenv.CountCommands(t, w.redis.Addr())
+	time.Sleep(seconds * time.Second) // the time that this is about
+	perSecond := float64(commands.Load()) / seconds
+	t.Logf("%.1f commands a second", perSecond)
+	require.LessOrEqual(t, perSecond, most)
+}
