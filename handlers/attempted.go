@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -25,7 +26,7 @@ func outcomeName(outcome Outcome, end tasks.State) string {
 // attempted writes the one line that each attempt has in the log, and counts
 // the attempt. final says that it ended its push.
 func (r *run) attempted(number int, name string, final bool, took time.Duration, outcome Outcome) {
-	r.Log.Info("attempt",
+	r.Log.LogAttrs(context.Background(), slog.LevelInfo, "attempt",
 		slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name), slog.Int("attempt", number),
 		slog.String("outcome", name), slog.Int64("millis", took.Milliseconds()),
 		slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode),

@@ -89,9 +89,13 @@ func (d *dispatcher) next() *waiter {
 	return nil
 }
 
+// together is the time within which slots are given out at once, so that a fast
+// pace needs no wake-up for each.
+const together = time.Millisecond
+
 // dispatch gives every slot whose time is near to a waiter.
 func (d *dispatcher) dispatch() {
-	lead := d.clock.lead()
+	lead := d.clock.lead() + together
 	for len(d.slots) > 0 && time.Until(d.slots[0].At) <= lead {
 		slot := d.slots[0]
 		if time.Until(slot.At) < 0 {
