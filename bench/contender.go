@@ -71,7 +71,7 @@ var afternoonTuned = contender{"asynq, tuned", func(t *stage, w *world, role str
 		"-role", role, "-redis", w.redisURL, "-swrve", w.swrve.push,
 		"-concurrency", fmt.Sprint(s.concurrency), "-rate", fmt.Sprint(int(float64(s.perSecond) * roomLeft)), "-burst", "1",
 		"-tuned", "-task-check", taskCheckInterval, "-delayed-task-check", delayedTaskCheckInterval,
-		"-pool", fmt.Sprint(max(callers, 2*(16+s.concurrency/4))), // pushq's two clients together
+		"-pool", fmt.Sprint(max(callers, 2*(16+s.concurrency/4))), // pushq's clients of one worker together
 	})
 }}
 

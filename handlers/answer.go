@@ -54,11 +54,12 @@ func decide(outcome Outcome, lastAttempt bool, nextAttempt time.Time) (end tasks
 	}
 }
 
-// leaseLostDelay lets a worker that was only cut off from Redis write its
+// recovererDelay lets a worker that was only cut off from Redis write its
 // outcomes first, when Redis is back (persistPause). asynq asks for it when it
 // takes a task back itself, half a minute after the end of the lease
-// (recoverer.go); tasks.LostLeaseDelay is for one that was taken back sooner.
-const leaseLostDelay = 5 * time.Second
+// (recoverer.go). For one that the caretaker has taken back, sooner, there is
+// takeBackDelay in tasks.
+const recovererDelay = 5 * time.Second
 
 // retryDelay is asynq's RetryDelayFunc. interval is for errors that are not
 // Delivery's own: a cancel from asynq's tools, or a bug.
@@ -72,7 +73,7 @@ func retryDelay(err error, interval time.Duration) time.Duration {
 		return time.Until(failed.until)
 	}
 	if errors.Is(err, asynq.ErrLeaseExpired) {
-		return leaseLostDelay // the record knows what to do next
+		return recovererDelay // the record knows what to do next
 	}
 	return time.Until(scheduler.CeilSecond(time.Now().Add(interval)))
 }

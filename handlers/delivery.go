@@ -140,21 +140,19 @@ const (
 	closeTimeout = 5 * time.Second
 
 	// persistPause is short: when a long outage of Redis ends, the outcome must
-	// be written before the push has been handed out again (leaseLostDelay).
-	persistPause   = 200 * time.Millisecond
-	persistTimeout = 5 * time.Second
+	// be written before the push has been handed out again (recovererDelay).
+	persistPause = 200 * time.Millisecond
 )
 
-// persist repeats a write until Redis takes it or the process gives up: a push
+// persist repeats a write, which the client's timeouts bound
+// (redisconn.Clients.Records), until Redis takes it or the process gives up: a push
 // must not be sent again because of our own books. Another run of the push in
 // this process waits for it.
 func (d *Delivery) persist(id string, write func(context.Context) error) error {
 	d.unrecorded.Store(id, true)
 	defer d.unrecorded.Delete(id)
 	for {
-		ctx, cancel := context.WithTimeout(d.life, persistTimeout)
-		err := write(ctx)
-		cancel()
+		err := write(d.life)
 		if err == nil {
 			return nil
 		}

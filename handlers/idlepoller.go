@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"pushq/internal/redisconn"
 	"pushq/tasks"
 )
 
@@ -25,15 +26,16 @@ const (
 // idlePoller is the Redis client of one asynq server of one queue. Instead of
 // asking an empty queue a hundred times a second, the server is held back in its
 // dequeue (asynq rdb.go: Dequeue, called by one goroutine alone, processor.go:
-// exec) until a push is announced.
+// exec) until a push is announced. And what it writes about each push that has
+// been handled goes through another client, together with the records.
 //
-// It knows the dequeue by its keys. If a later asynq has others, nothing is
+// It knows asynq's scripts by their keys. If a later asynq has others, nothing is
 // held back, and the server polls every taskCheckInterval.
 type idlePoller struct {
 	redis.UniversalClient
-	// completions runs asynq's other scripts, most of which say what became of a
-	// task (rdb.go: Done, MarkAsComplete, Retry, Archive).
+	// completions writes that a task has been handled. It obeys no contexts.
 	completions   redis.UniversalClient
+	onFault       func() // of a completion
 	announcements *announcements
 	queue         string
 	foundEmpty    int // times in a row
@@ -57,8 +59,21 @@ func (p *idlePoller) EvalSha(ctx context.Context, sha string, keys []string, arg
 			p.announcements.announce(p.queue)
 		}
 		return cmd
+	case p.completes(keys):
+		if err := ctx.Err(); err != nil {
+			// asynq repeats what failed with a context that has ended (processor.go:
+			// markAsComplete), when others may have got the task.
+			cmd := redis.NewCmd(ctx)
+			cmd.SetErr(err)
+			return cmd
+		}
+		cmd := p.completions.EvalSha(ctx, sha, keys, args...)
+		if redisconn.IsFault(cmd.Err()) {
+			p.onFault()
+		}
+		return cmd
 	default:
-		return p.completions.EvalSha(ctx, sha, keys, args...)
+		return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
 	}
 }
 
@@ -70,6 +85,12 @@ func (p *idlePoller) dequeues(keys []string) bool {
 // forwards: KEYS are scheduled or retry, pending (asynq rdb.go: forwardCmd).
 func (p *idlePoller) forwards(keys []string) bool {
 	return len(keys) == 2 && strings.HasSuffix(keys[1], ":pending")
+}
+
+// completes: the first KEYS are active, lease, and there are more than for a
+// requeue (asynq rdb.go: doneCmd, markAsCompleteCmd, requeueCmd).
+func (p *idlePoller) completes(keys []string) bool {
+	return len(keys) > 4 && strings.HasSuffix(keys[0], ":active") && strings.HasSuffix(keys[1], ":lease")
 }
 
 func (p *idlePoller) park(ctx context.Context, keys []string, announced <-chan struct{}) {

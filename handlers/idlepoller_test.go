@@ -26,7 +26,7 @@ func (w *world) serveInto(handled chan<- string) *handlers.Servers {
 		handled <- id
 		return nil
 	}), handlers.ServersOptions{
-		Channel: tasks.Swrve, Concurrency: 8, Pollers: 2, ShutdownTimeout: 5 * time.Second,
+		Channel: tasks.Swrve, OnFault: func() {}, Concurrency: 8, Pollers: 2, ShutdownTimeout: 5 * time.Second,
 		RetryInterval: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(w.t, err)

@@ -35,7 +35,9 @@ type ServersOptions struct {
 	// ShutdownTimeout must be longer than the longest send: asynq hands a
 	// running push to another worker after it.
 	ShutdownTimeout time.Duration
-	Log             *slog.Logger
+	// OnFault is called when Redis has not taken a completion.
+	OnFault func()
+	Log     *slog.Logger
 }
 
 // Servers are the asynq servers of a channel: those of each queue have their
@@ -45,9 +47,9 @@ type Servers struct {
 	announcements *announcements
 }
 
-// StartServers starts handing tasks to handler. client is asynq's, but for what
-// it writes about tasks that have been handled, which goes through completions
-// and may be an auto-pipeline. The servers are returned also with an error:
+// StartServers starts handing tasks to handler. client is asynq's, but for its
+// completions, which are written through a client that may be an auto-pipeline.
+// The servers are returned also with an error:
 // those that have started must be stopped.
 func StartServers(client, completions redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
 	mux := asynq.NewServeMux()
@@ -56,7 +58,7 @@ func StartServers(client, completions redis.UniversalClient, handler asynq.Handl
 	pollers := min(options.Pollers, options.Concurrency) // a server handles at least one push
 	for _, queue := range options.Channel.Queues() {
 		for poller := range pollers {
-			poll := &idlePoller{UniversalClient: client, completions: completions, announcements: s.announcements, queue: queue}
+			poll := &idlePoller{UniversalClient: client, completions: completions, onFault: options.OnFault, announcements: s.announcements, queue: queue}
 			server := asynq.NewServerFromRedisClient(poll, asynq.Config{
 				Queues:                   map[string]int{queue: 1},
 				Concurrency:              share(options.Concurrency, pollers, poller),

@@ -34,7 +34,7 @@ func TestConcurrencyIsPerQueue(t *testing.T) {
 		<-release
 		return nil
 	}), handlers.ServersOptions{
-		Channel: tasks.Swrve, Concurrency: concurrency, Pollers: 8, ShutdownTimeout: 5 * time.Second,
+		Channel: tasks.Swrve, OnFault: func() {}, Concurrency: concurrency, Pollers: 8, ShutdownTimeout: 5 * time.Second,
 		RetryInterval: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)

@@ -20,12 +20,12 @@ var (
 )
 
 const (
-	// LostLeaseDelay is how long a push waits after its lease was lost before
+	// takeBackDelay is how long a push waits after its lease was lost before
 	// it is handed out again. Perhaps its worker lives: one that only Redis was
 	// away from needs about a second to write the outcome that it has kept
 	// meanwhile, and one that stood still for 45 s finds its answers then. The
 	// shortest way here, 24 s of lease and leaseGrace, leaves 17 s to that.
-	LostLeaseDelay = 18 * time.Second
+	takeBackDelay = 18 * time.Second
 
 	// leaseGrace is how long a lease must have run out before its task is taken
 	// back. asynq's worker writes nothing for a task after the end of its lease
@@ -38,7 +38,7 @@ const (
 )
 
 // takeBack gives the pushes of workers that have died, or were cut off for as
-// long as a lease lasts (30 s), to others: they get RETRY after LostLeaseDelay.
+// long as a lease lasts (30 s), to others: they get RETRY after takeBackDelay.
 // asynq v0.26.0 has no setting for that, and itself looks only every 60 s for
 // leases that ended 30 s ago (recoverer.go). It counts nothing, neither for
 // asynq nor in the record. Should the worker live, both runs meet in Begin,
@@ -49,7 +49,7 @@ func (c *Caretaker) takeBack(ctx context.Context, queue string) (taken int, err 
 	}
 	for passed := 0; ; {
 		reply, err := lostLeasesScript.Run(ctx, c.redis, keys,
-			int(leaseGrace.Seconds()), int(LostLeaseDelay.Seconds()), asynqTaskKey(queue, ""), leaseLost(time.Now()),
+			int(leaseGrace.Seconds()), int(takeBackDelay.Seconds()), asynqTaskKey(queue, ""), leaseLost(time.Now()),
 			passed, lostLeasesPage).Int64Slice()
 		if err != nil {
 			return taken, fmt.Errorf("take the pushes of dead workers back into queue %s: %w", queue, err)

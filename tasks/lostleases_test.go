@@ -72,7 +72,7 @@ func TestOnlyActiveTasksWithALostLeaseAreTakenBack(t *testing.T) {
 			require.Contains(t, hash["msg"], "message")
 			require.ErrorIs(t, client.ZScore(ctx, leases, id).Err(), redis.Nil)
 			require.ErrorIs(t, client.LPos(ctx, active, id, redis.LPosArgs{}).Err(), redis.Nil)
-			require.InDelta(t, started.Add(LostLeaseDelay).Unix(), client.ZScore(ctx, retry, id).Val(), 3, id)
+			require.InDelta(t, started.Add(takeBackDelay).Unix(), client.ZScore(ctx, retry, id).Val(), 3, id)
 		}
 		require.EqualValues(t, len(lost), client.ZCard(ctx, retry).Val())
 		for _, id := range others {

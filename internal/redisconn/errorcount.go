@@ -21,7 +21,7 @@ func (errorCount) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (h errorCount) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if isFault(err) {
+		if IsFault(err) {
 			h.count()
 		}
 		return err
@@ -31,7 +31,7 @@ func (h errorCount) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (h errorCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, commands []redis.Cmder) error {
 		err := next(ctx, commands)
-		if isFault(err) {
+		if IsFault(err) {
 			h.count()
 		}
 		return err

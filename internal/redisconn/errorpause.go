@@ -13,9 +13,9 @@ import (
 // second while Redis is out of memory.
 type errorPause struct{}
 
-// isFault reports whether an error is none of those that asynq's commands have
+// IsFault reports whether an error is none of those that asynq's commands have
 // in the normal course of things.
-func isFault(err error) bool {
+func IsFault(err error) bool {
 	return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") && !redis.HasErrorPrefix(err, "NOT FOUND")
 }
 
@@ -26,7 +26,7 @@ func (errorPause) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (errorPause) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if isFault(err) {
+		if IsFault(err) {
 			pause := time.NewTimer(pauseAfterError)
 			defer pause.Stop()
 			select {

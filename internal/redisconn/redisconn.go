@@ -22,7 +22,8 @@ type Clients struct {
 	// of its attempts, and asynq's notes of what it has handled. It is an
 	// auto-pipeline in both directions at once, because one that waits for the
 	// answers to a batch before it sends the next would cost an attempt up to two
-	// round trips. It obeys no contexts and may repeat a command.
+	// round trips. It obeys no contexts, repeats a command once, and gives up after
+	// four seconds: to dial and to wait, both twice.
 	Records redis.UniversalClient
 	// Control is for the limiter.
 	Control redis.UniversalClient
@@ -32,7 +33,10 @@ type Clients struct {
 	intakeBase, recordsBase redis.UniversalClient
 }
 
-const intakeTimeout = 800 * time.Millisecond
+const (
+	intakeTimeout  = 800 * time.Millisecond
+	recordsTimeout = time.Second
+)
 
 // Open is Server.Open for a Redis that a URL alone describes.
 func Open(url string, concurrency int) (*Clients, error) {
@@ -55,7 +59,7 @@ func (s Server) Open(concurrency int) (*Clients, error) {
 		_ = base.Close()
 		return nil, fmt.Errorf("start the pipeline to redis: %w", err)
 	}
-	recordsBase := target.open(use{timeout: 2 * time.Second, repeats: 2, redirects: 3})
+	recordsBase := target.open(use{timeout: recordsTimeout, repeats: 1, redirects: 3})
 	records, err := recordsBase.AutoPipelineWithOptions(&redis.AutoPipelineOptions{FullDuplex: true})
 	if err != nil {
 		_ = errors.Join(pipeline.Close(), base.Close(), recordsBase.Close())
