@@ -21,7 +21,7 @@ const (
 	// maxBatches bounds the memory for batches: so many at a time.
 	maxBatches = 8
 	// batchConcurrency is how many pushes of a batch are on their way to Redis
-	// at a time, in a few pipelines.
+	// at a time.
 	batchConcurrency = 128
 	// batchReadTimeout lets 32 MiB arrive at 2.3 Mbit/s.
 	batchReadTimeout = 2 * time.Minute

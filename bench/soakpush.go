@@ -18,8 +18,8 @@ const (
 	// soakLook is how often a push is looked at until it has ended: more often
 	// than the shortest retention.
 	soakLook = 3 * time.Second
-	// soakPatience is how long after the last POST pushes may be under way: asynq
-	// takes up to two minutes to notice a dead worker.
+	// soakPatience is how long after the last POST pushes may be under way: those
+	// of a dead worker come back within a minute.
 	soakPatience = 3 * time.Minute
 )
 

@@ -14,7 +14,7 @@ import (
 // cannot hold up another.
 type Clients struct {
 	// Intake is the accept path's: an auto-pipeline that never repeats a
-	// command and gives up after 800 ms.
+	// command and gives up 800 ms after it was sent.
 	Intake redis.UniversalClient
 	// Queue is for asynq's servers.
 	Queue redis.UniversalClient
