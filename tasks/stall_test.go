@@ -59,8 +59,12 @@ func beginStall(ctx context.Context, t *testing.T, timeout time.Duration) *stall
 func (s *stall) outcomes(t *testing.T) (stored, notStored, unknown int) {
 	s.server.Thaw()
 	s.callers.Wait()
+	testenv.Eventually(t, 5*time.Second, "nothing to be kept of what waited", func() bool {
+		s.intake.enqueuer.mutex.Lock()
+		defer s.intake.enqueuer.mutex.Unlock()
+		return len(s.intake.enqueuer.waiting) == 0
+	})
 	s.intake.Close()
-	require.Empty(t, s.intake.enqueuer.waiting)
 	ids, err := s.server.Client(t).LRange(t.Context(), asynqStateKey(Swrve.ImmediateQueue(), asynq.TaskStatePending), 0, -1).Result()
 	require.NoError(t, err)
 	there := make(map[string]bool)
