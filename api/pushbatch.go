@@ -146,6 +146,8 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 	// Goroutines that stay have stacks that need not grow for each push.
 	work := make(chan func(context.Context), batchConcurrency)
 	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer close(work) // before the wait, and after a panic too
 	for range min(batchConcurrency, len(items)) {
 		workers.Go(func() { acceptEach(ctx, work) })
 	}
@@ -171,8 +173,6 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 			}
 		}
 	}
-	close(work)
-	workers.Wait()
 }
 
 // acceptEach gives each push a context that ends acceptTimeout later, or a little

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -548,4 +549,13 @@ func TestAnAnswerKeepsNoMoreMistakesThanItNames(t *testing.T) {
 	named := problemFor(err).Errors
 	require.Len(t, named, maxMistakes)
 	require.Less(t, cap(named), 2*maxMistakes)
+}
+
+// A panic before the last item leaves no goroutine behind.
+func TestABatchThatPanicsEndsItsWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := batch{results: make([]batchResult, 3)} // has no server
+		require.Panics(t, func() { b.accept(t.Context(), make([][]byte, 3)) })
+	})
 }

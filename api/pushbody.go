@@ -133,7 +133,10 @@ var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 // readObject splits an object into its members, which are parts of the body.
 func readObject(body []byte) (map[string]jsontext.Value, []fieldError, error) {
 	decoder := decoders.Get().(*jsontext.Decoder)
-	defer decoders.Put(decoder)
+	defer func() {
+		decoder.Reset(new(bytes.Buffer)) // it would keep the body
+		decoders.Put(decoder)
+	}()
 	decoder.Reset(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	const usual = 8 // members, which fit into the smallest map
 	values := make(map[string]jsontext.Value, usual)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
 	"pushq/tasks"
@@ -248,4 +249,14 @@ func FuzzDecodePush(f *testing.F) {
 		require.Empty(t, members, "unknown fields were accepted")
 		require.Contains(t, []string{tasks.IOS, tasks.Android}, got.Platform)
 	})
+}
+
+// What is kept for the next body holds nothing of the last one: it has push keys.
+func TestNoBodyIsKept(t *testing.T) {
+	for range 20 { // a pool forgets now and then
+		_, _, err := readObject([]byte(`"no object" and a secret`))
+		require.Error(t, err)
+		decoder := decoders.Get().(*jsontext.Decoder)
+		require.Empty(t, decoder.UnreadBuffer())
+	}
 }

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	_ "embed" // the script
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,10 @@ type enqueuer struct {
 	// registered is set when asynq knows the queues.
 	registered atomic.Bool
 
-	mutex   sync.Mutex
+	mutex  sync.Mutex
+	closed bool
+	// waiting has the pushes of each place that no goroutine has taken yet. It
+	// is no longer than there are callers who wait.
 	waiting map[place][]*enqueuing
 	// storing counts the goroutines of each place.
 	storing map[place]int
@@ -57,6 +61,7 @@ type place struct {
 
 // An enqueuing is one push on its way.
 type enqueuing struct {
+	to       place
 	id, hash string // id and key of the task
 	message  []byte
 	time     int64 // as the script takes it
@@ -73,9 +78,19 @@ func newEnqueuer(client redis.UniversalClient, channel Channel, retention Retent
 	}
 }
 
-// close returns when all pushes have been stored, or have failed, and been
-// announced. There must be no more of them.
+// close fails the pushes that wait, and all later ones, with errStopping. It
+// returns when those under way have been stored and announced, or have failed.
 func (e *enqueuer) close() {
+	e.mutex.Lock()
+	e.closed = true
+	for _, waiting := range e.waiting {
+		for _, one := range waiting {
+			one.err = errStopping
+			close(one.done)
+		}
+	}
+	clear(e.waiting)
+	e.mutex.Unlock()
 	e.running.Wait()
 	e.announcer.close()
 }
@@ -87,15 +102,18 @@ func (e *enqueuer) enqueue(push Push) (*enqueuing, error) {
 		return nil, err
 	}
 	now := time.Now()
-	to := place{e.channel.queue(push), asynq.TaskStatePending}
-	one := &enqueuing{id: push.ID, hash: asynqTaskKey(to.queue, push.ID), message: message, time: now.UnixNano(), done: make(chan struct{})}
+	to, at := place{e.channel.queue(push), asynq.TaskStatePending}, now.UnixNano()
 	if push.DueAt > push.CreatedAt {
 		if due := scheduler.CeilSecond(push.DueAt.Time()); due.After(now) {
-			to.state, one.time = asynq.TaskStateScheduled, due.Unix()
+			to.state, at = asynq.TaskStateScheduled, due.Unix()
 		}
 	}
+	one := &enqueuing{to: to, id: push.ID, hash: asynqTaskKey(to.queue, push.ID), message: message, time: at, done: make(chan struct{})}
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
+	if e.closed {
+		return nil, errStopping
+	}
 	e.waiting[to] = append(e.waiting[to], one)
 	if busy := e.storing[to]; busy == 0 || busy < maxStoring && len(e.waiting[to]) >= groupPushes {
 		e.storing[to]++
@@ -104,11 +122,35 @@ func (e *enqueuer) enqueue(push Push) (*enqueuing, error) {
 	return one, nil
 }
 
+// withdraw takes back a push that still waits: Redis is never asked for it. It
+// reports false if that is too late.
+func (e *enqueuer) withdraw(one *enqueuing) bool {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	waiting := e.waiting[one.to]
+	at := slices.Index(waiting, one)
+	if at < 0 {
+		return false
+	}
+	e.keep(one.to, slices.Delete(waiting, at, at+1))
+	return true
+}
+
+// keep sets what waits for a place. Nothing keeps no memory.
+func (e *enqueuer) keep(to place, waiting []*enqueuing) {
+	if len(waiting) == 0 {
+		delete(e.waiting, to)
+		return
+	}
+	e.waiting[to] = waiting
+}
+
 // storeAll stores what waits for a place, until nothing does.
 func (e *enqueuer) storeAll(to place) {
 	for group := e.next(to); len(group) > 0; group = e.next(to) {
-		e.store(to, group)
+		err := e.store(to, group)
 		for _, one := range group {
+			one.err = err
 			close(one.done)
 		}
 	}
@@ -124,14 +166,19 @@ func (e *enqueuer) next(to place) []*enqueuing {
 		bytes += len(waiting[count].message)
 		count++
 	}
-	e.waiting[to] = waiting[count:]
 	if count == 0 {
 		e.storing[to]--
 	}
-	return waiting[:count:count]
+	group := slices.Clone(waiting[:count])
+	e.keep(to, slices.Delete(waiting, 0, count))
+	return group
 }
 
-func (e *enqueuer) store(to place, group []*enqueuing) {
+func (e *enqueuer) store(to place, group []*enqueuing) (err error) {
+	defer recovered(&err)
+	if err := e.register(context.Background()); err != nil {
+		return notSent(err)
+	}
 	keys := make([]string, 0, 1+len(group))
 	keys = append(keys, asynqStateKey(to.queue, to.state))
 	arguments := make([]any, 0, 1+3*len(group))
@@ -140,23 +187,17 @@ func (e *enqueuer) store(to place, group []*enqueuing) {
 		keys = append(keys, one.hash)
 		arguments = append(arguments, one.id, one.message, one.time)
 	}
-	err := e.register(context.Background())
-	var taken []int64
-	if err == nil {
-		taken, err = e.call(context.Background(), keys, arguments)
-	}
+	taken, err := e.call(context.Background(), keys, arguments)
 	if err != nil {
-		err = storeError(err)
-	}
-	for _, one := range group {
-		one.err = err
+		return storeError(err)
 	}
 	for _, number := range taken {
 		group[number-1].taken = true
 	}
-	if err == nil && to.state == asynq.TaskStatePending {
+	if to.state == asynq.TaskStatePending {
 		e.announcer.announce(to.queue)
 	}
+	return nil
 }
 
 // call runs the script on a connection of its own: an auto-pipeline would let it

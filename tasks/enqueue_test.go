@@ -123,6 +123,15 @@ type groups struct {
 	counts []int
 }
 
+func (g *groups) pushes() (sum int) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	for _, count := range g.counts {
+		sum += count
+	}
+	return sum
+}
+
 func (g *groups) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (g *groups) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
@@ -186,7 +195,6 @@ func TestPushesGoTogether(t *testing.T) {
 			again, err := enqueuer.enqueue(last)
 			require.NoError(t, err)
 			server.Thaw()
-			enqueuer.close()
 			for _, one := range underway {
 				<-one.done
 				require.NoError(t, one.err)
@@ -195,33 +203,9 @@ func TestPushesGoTogether(t *testing.T) {
 			<-again.done
 			require.NoError(t, again.err)
 			require.True(t, again.taken, "also in one group with the first of its id")
+			enqueuer.close()
 			require.ElementsMatch(t, want.groups, seen.counts)
 			require.Equal(t, want.pushes+1, countTasks(t, openInspector(t, server)))
 		})
 	}
-}
-
-// A caller who waits no longer, and a process that stops, leave nothing behind
-// that was begun.
-func TestCloseWaitsForWhatCallersGaveUp(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	intake := openIntake(t, server.URL())
-	_, err := intake.Accept(t.Context(), newPush(), false)
-	require.NoError(t, err)
-	server.Freeze()
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 5 {
-		_, err := intake.Accept(gone, newPush(), false)
-		require.ErrorIs(t, err, ErrOutcomeUnknown)
-	}
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		intake.Close()
-	}()
-	server.Thaw()
-	<-closed
-	require.Equal(t, 6, countTasks(t, openInspector(t, server)))
 }

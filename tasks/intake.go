@@ -45,11 +45,12 @@ func NewIntake(client redis.UniversalClient, channel Channel, retention Retentio
 	}
 }
 
-// Close refuses new pushes and returns when all calls to Redis have ended,
-// those that their callers gave up included.
+// Close refuses new pushes, and those that Redis has not been asked to store,
+// and returns when all calls to Redis have ended, those that their callers gave
+// up included.
 func (i *Intake) Close() {
-	i.calls.close()
 	i.enqueuer.close()
+	i.calls.close()
 }
 
 // Accept stores the push: after it returns nil, Redis has the task. Otherwise
@@ -60,15 +61,11 @@ func (i *Intake) Close() {
 // With keyed set, the ID comes from KeyedID, and a push that an earlier call
 // has stored is not stored again: replayed is then true.
 func (i *Intake) Accept(ctx context.Context, push Push, keyed bool) (replayed bool, err error) {
-	var stored bool // belongs to the call; read only after it has ended
+	enqueue := i.enqueue
 	if keyed {
-		err = i.call(ctx, func(ctx context.Context) (err error) {
-			stored, err = i.enqueueOnce(ctx, push)
-			return err
-		})
-	} else {
-		stored, err = i.enqueueFresh(ctx, push)
+		enqueue = i.enqueueOnce
 	}
+	stored, err := enqueue(ctx, push)
 	if err != nil {
 		return false, fmt.Errorf("store push %s: %w", push.ID, err)
 	}
@@ -83,7 +80,10 @@ func (i *Intake) call(ctx context.Context, do func(context.Context) error) error
 	answer := make(chan error, 1)
 	go func() {
 		defer i.calls.end()
-		answer <- do(context.WithoutCancel(ctx))
+		answer <- func() (err error) {
+			defer recovered(&err)
+			return do(context.WithoutCancel(ctx))
+		}()
 	}()
 	select {
 	case err := <-answer:
@@ -98,19 +98,13 @@ func givenUp(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 }
 
-// enqueueFresh stores a push whose id nobody else has. Its call to Redis goes on
-// without the caller, too.
-func (i *Intake) enqueueFresh(ctx context.Context, push Push) (stored bool, err error) {
-	if !i.calls.begin() {
-		return false, errStopping
-	}
-	defer i.calls.end()
-	return i.enqueue(ctx, push)
-}
-
 // enqueue reports whether this call stored the task; otherwise it was there
 // already. Either way Redis has it: a fresh id can only meet itself, after a
 // lost reply, and a keyed one meets the task of an earlier call.
+//
+// A push whose caller waits no longer is withdrawn, so that a Redis that stalls
+// does not get it long after the caller has tried again. Only one that is on its
+// way goes on without the caller.
 func (i *Intake) enqueue(ctx context.Context, push Push) (stored bool, err error) {
 	underway, err := i.enqueuer.enqueue(push)
 	if err != nil {
@@ -120,6 +114,9 @@ func (i *Intake) enqueue(ctx context.Context, push Push) (stored bool, err error
 	case <-underway.done:
 		return !underway.taken, underway.err
 	case <-ctx.Done():
+		if i.enqueuer.withdraw(underway) {
+			return false, notSent(context.Cause(ctx))
+		}
 		return false, givenUp(ctx)
 	}
 }
@@ -149,10 +146,26 @@ func (i *Intake) enqueueOnce(ctx context.Context, push Push) (stored bool, err e
 // or asynq still keeps the task of a push whose claim and record have expired:
 // that one makes room.
 func (i *Intake) replaceForgotten(ctx context.Context, push Push) (stored bool, err error) {
+	var free bool // belongs to the call; read only after it has ended
+	if err := i.call(ctx, func(context.Context) (err error) {
+		free, err = i.makeRoom(push)
+		return err
+	}); err != nil {
+		return false, err
+	}
+	if !free {
+		return false, nil
+	}
+	return i.enqueue(ctx, push)
+}
+
+// makeRoom deletes the forgotten task with the push's id, and reports whether
+// there is none now.
+func (i *Intake) makeRoom(push Push) (free bool, err error) {
 	queue := i.channel.queue(push)
 	task, err := i.inspector.GetTaskInfo(queue, push.ID)
 	if errors.Is(err, asynq.ErrTaskNotFound) {
-		return i.enqueue(ctx, push)
+		return true, nil
 	}
 	if err != nil {
 		return false, storeError(err)
@@ -169,7 +182,7 @@ func (i *Intake) replaceForgotten(ctx context.Context, push Push) (stored bool, 
 	if err := i.inspector.DeleteTask(queue, push.ID); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
 		return false, storeError(err)
 	}
-	return i.enqueue(ctx, push)
+	return true, nil
 }
 
 // A Claim is what an idempotency key has on a push.
@@ -189,21 +202,24 @@ const (
 // It serves a repeated POST whose push cannot be planned any more: the window
 // that was to come at the first one may be gone for ever.
 func (i *Intake) Claim(ctx context.Context, push Push) (Claim, error) {
-	var claim Claim // belongs to the call; read only after it has ended
-	if err := i.call(ctx, func(ctx context.Context) (err error) {
-		const lookOnly = 0
-		claim, err = i.claim(ctx, push, lookOnly)
-		return err
-	}); err != nil {
+	const lookOnly = 0
+	claim, err := i.claim(ctx, push, lookOnly)
+	if err != nil {
 		return "", fmt.Errorf("look at the claim of push %s: %w", push.ID, err)
 	}
 	return claim, nil
 }
 
 func (i *Intake) claim(ctx context.Context, push Push, seconds int64) (Claim, error) {
-	claim, err := claimScript.Run(ctx, i.redis, []string{i.channel.ClaimKey(push.ID)}, contentHash(push), seconds).Text()
-	if err != nil {
-		return "", storeError(err)
+	var claim string // belongs to the call; read only after it has ended
+	if err := i.call(ctx, func(ctx context.Context) (err error) {
+		claim, err = claimScript.Run(ctx, i.redis, []string{i.channel.ClaimKey(push.ID)}, contentHash(push), seconds).Text()
+		if err != nil {
+			return storeError(err)
+		}
+		return nil
+	}); err != nil {
+		return "", err
 	}
 	return Claim(claim), nil
 }

@@ -311,9 +311,9 @@ func TestAClaimWhoseOwnerDiedIsMadeGood(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A caller that has gone does not stop what it began, not even between the claim
-// and the enqueue: neither with the service's client nor with a plain one, which
-// obeys contexts.
+// A caller that has gone does not stop the call that it began, neither with the
+// service's client nor with a plain one, which obeys contexts; but no other one
+// follows: its push is not stored behind its back, only when it comes again.
 func TestAcceptReturnsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -322,6 +322,7 @@ func TestAcceptReturnsWithItsCaller(t *testing.T) {
 	t.Cleanup(func() { _ = plain.Close() })
 	inspector := openInspector(t, server)
 	proxy.SetLatency(100 * time.Millisecond)
+	stored := 0
 	for name, intake := range map[string]*Intake{
 		"pipeline": openIntake(t, proxy.URL()),
 		"plain":    NewIntake(plain, Swrve, testRetention),
@@ -333,8 +334,16 @@ func TestAcceptReturnsWithItsCaller(t *testing.T) {
 		require.ErrorIs(t, err, ErrOutcomeUnknown, name)
 
 		intake.calls.running.Wait()
-		_, err = inspector.GetTaskInfo(Swrve.ImmediateQueue(), push.ID)
+		claim, err := intake.Claim(t.Context(), push)
 		require.NoError(t, err, name)
+		require.Equal(t, ClaimOpen, claim, name)
+		require.Equal(t, stored, countTasks(t, inspector), name)
+
+		replayed, err := intake.Accept(t.Context(), push, true)
+		require.NoError(t, err, name)
+		require.False(t, replayed, name)
+		stored++
+		require.Equal(t, stored, countTasks(t, inspector), name)
 	}
 }
 

@@ -56,6 +56,23 @@ func firstIn(err error, texts []string) string {
 	return ""
 }
 
+// notSent is for a push whose command was not sent because another one failed
+// before: that is certain, whatever became of the other.
+func notSent(err error) error {
+	if stored := storeError(err); errors.Is(stored, ErrNotStored) {
+		return stored
+	}
+	return fmt.Errorf("%w: %w", ErrNotStored, err)
+}
+
+// recovered makes an error of a panic in a goroutine where nobody else would
+// catch it. It must be deferred itself.
+func recovered(err *error) {
+	if cause := recover(); cause != nil {
+		*err = fmt.Errorf("%w: panic: %v", ErrOutcomeUnknown, cause)
+	}
+}
+
 // storeError adds to an error of Redis what it means for the command. What is
 // not certain counts as unknown.
 func storeError(err error) error {
