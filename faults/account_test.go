@@ -76,7 +76,7 @@ func (w *world) count(c *callers, api *testenv.Process) account {
 	w.t.Helper()
 	pushes, err := c.readAll(api)
 	require.NoError(w.t, err)
-	deliveries := w.deliveries()
+	deliveries := w.Deliveries()
 	a := account{pushes: pushes}
 	for _, posting := range c.all() {
 		delivered, explained := deliveries[posting.user], 1

@@ -31,18 +31,18 @@ func TestWorkerWhoseClockIsTenMinutesOff(t *testing.T) {
 			callers := newCallers(t)
 			callers.post(10, api.URL())
 			stop := callers.postEvery(100*time.Millisecond, api.URL())
-			worker := testenv.StartPushq(t, append([]string{"worker", "--listen", "127.0.0.1:0"}, fault.flags...), w.pushq.Environment()...)
+			worker := testenv.StartPushq(t, append([]string{"worker", "--listen", "127.0.0.1:0"}, fault.flags...), w.Environment()...)
 
 			worker.WaitForLine("this host's clock is off", time.Minute)
-			testenv.Eventually(t, 30*time.Second, "its sends to end", func() bool { return w.swrve.Stats().InFlight == 0 })
-			requests := w.swrve.Stats().Requests
+			testenv.Eventually(t, 30*time.Second, "its sends to end", func() bool { return w.Swrve.Stats().InFlight == 0 })
+			requests := w.Swrve.Stats().Requests
 			require.Equal(t, fault.sends, requests > 0)
 			time.Sleep(length(6*time.Second, time.Minute)) // its clock stays wrong
 			response, err := http.Get(worker.URL() + "/health/ready")
 			require.NoError(t, err)
 			_ = response.Body.Close()
 			require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
-			require.Equal(t, requests, w.swrve.Stats().Requests, "it takes nothing")
+			require.Equal(t, requests, w.Swrve.Stats().Requests, "it takes nothing")
 
 			w.start("worker")
 			stop()

@@ -16,8 +16,8 @@ import (
 func TestConnectionsBreakAllTheTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(200 * time.Millisecond)})
-	proxy := startToxiproxy(t, w.redis.Addr())
-	w.pushq.RedisURL = "redis://" + proxy.Listen + "/0"
+	proxy := startToxiproxy(t, w.Redis.Addr())
+	w.RedisURL = "redis://" + proxy.Listen + "/0"
 	api := w.start("api")
 	w.start("worker", "SWRVE_DELAYMILLIS=8")
 	w.start("worker", "SWRVE_DELAYMILLIS=8")
@@ -43,6 +43,6 @@ func TestConnectionsBreakAllTheTime(t *testing.T) {
 	require.Equal(t, account.accepted, account.sent)
 	require.Zero(t, account.duplicates, "the way to the provider was open all the time")
 	require.Positive(t, account.unknown, "enqueues were among what was cut off")
-	connections := w.redis.Client(t).InfoMap(t.Context(), "stats").Item("Stats", "total_connections_received")
+	connections := w.Redis.Client(t).InfoMap(t.Context(), "stats").Item("Stats", "total_connections_received")
 	t.Logf("%s connections to Redis", connections)
 }

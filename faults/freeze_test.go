@@ -28,20 +28,20 @@ func TestFrozenWorkerSendsNothingTwice(t *testing.T) {
 	worker := w.start("worker", settings...)
 	callers := newCallers(t)
 	callers.post(pushes, api.URL())
-	testenv.Eventually(t, 30*time.Second, "all sends to have arrived", func() bool { return w.swrve.Stats().Requests == pushes })
+	testenv.Eventually(t, 30*time.Second, "all sends to have arrived", func() bool { return w.Swrve.Stats().Requests == pushes })
 	inMidSend := callers.accepted()
 	stop := callers.postEvery(50*time.Millisecond, api.URL())
-	testenv.Eventually(t, 10*time.Second, "the load to be sent as well", func() bool { return w.swrve.Stats().Requests > pushes })
+	testenv.Eventually(t, 10*time.Second, "the load to be sent as well", func() bool { return w.Swrve.Stats().Requests > pushes })
 	worker.Freeze()
 	frozen := time.Now()
 	if !*full {
 		// The frozen worker is taken for dead at once.
-		expireLeases(t, w.redis.Client(t))
+		expireLeases(t, w.Redis.Client(t))
 	}
 	other := w.start("worker", settings...)
 	other.WaitForLine("took pushes back", frozenFor)
 	testenv.Eventually(t, frozenFor+10*time.Second, "all answers to have been given", func() bool {
-		return time.Since(frozen) >= frozenFor && allAnswered(w.swrve.Ledger()[:pushes])
+		return time.Since(frozen) >= frozenFor && allAnswered(w.Swrve.Ledger()[:pushes])
 	})
 	worker.Thaw()
 	stop()

@@ -27,7 +27,7 @@ func TestKilledWorkerWithTwoHundredSendsInFlight(t *testing.T) {
 	victim := w.start("worker", "SWRVE_DELAYMILLIS=4", "SWRVE_CONCURRENCY=200")
 	callers := newCallers(t)
 	callers.post(pushes, api.URL())
-	testenv.Eventually(t, 30*time.Second, "all sends to be in flight", func() bool { return w.swrve.Stats().InFlight == pushes })
+	testenv.Eventually(t, 30*time.Second, "all sends to be in flight", func() bool { return w.Swrve.Stats().InFlight == pushes })
 	victim.Kill()
 	killed := time.Now()
 	w.start("worker", "SWRVE_DELAYMILLIS=4", "SWRVE_CONCURRENCY=200")
@@ -59,10 +59,10 @@ func TestAPushWhoseWorkerAlwaysDiesIsGivenUp(t *testing.T) {
 	for attempt := 1; attempt <= attempts; attempt++ {
 		worker := w.start("worker", settings...)
 		testenv.Eventually(t, time.Minute, "the send to be under way", func() bool {
-			return len(w.swrve.Ledger()) == attempt
+			return len(w.Swrve.Ledger()) == attempt
 		})
 		worker.Kill()
-		expireLeases(t, w.redis.Client(t))
+		expireLeases(t, w.Redis.Client(t))
 		waitUntilInterrupted(t, callers, api)
 	}
 	w.start("worker", settings...)
@@ -76,7 +76,7 @@ func TestAPushWhoseWorkerAlwaysDiesIsGivenUp(t *testing.T) {
 			require.True(t, attempt.MaybeDelivered)
 		}
 	}
-	require.Len(t, w.swrve.Ledger(), attempts, "no further request")
+	require.Len(t, w.Swrve.Ledger(), attempts, "no further request")
 }
 
 // waitUntilInterrupted waits until the last attempt in process counts as

@@ -29,8 +29,8 @@ func TestRepliesToEnqueuesAreLost(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(50 * time.Millisecond)})
 			w.start("worker", "SWRVE_DELAYMILLIS=8")
-			proxy := testenv.NewProxy(t, w.redis.Addr())
-			w.pushq.RedisURL = proxy.URL()
+			proxy := testenv.NewProxy(t, w.Redis.Addr())
+			w.RedisURL = proxy.URL()
 			api := w.start("api")
 			callers := newCallers(t)
 			callers.insistent = posted.insistent
@@ -44,7 +44,7 @@ func TestRepliesToEnqueuesAreLost(t *testing.T) {
 			require.Equal(t, account.accepted, account.sent)
 			require.Zero(t, account.duplicates)
 			require.Zero(t, account.refused, "whoever is told that a push is not stored must not find it sent")
-			deliveries := w.deliveries()
+			deliveries := w.Deliveries()
 			if posted.insistent {
 				repeated := 0
 				for _, posting := range callers.all() {
@@ -72,8 +72,8 @@ func TestRepliesToAttemptsAreLost(t *testing.T) {
 			const inARow = 10
 			w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(200 * time.Millisecond)})
 			api := w.start("api")
-			proxy := testenv.NewProxy(t, w.redis.Addr())
-			w.pushq.RedisURL = proxy.URL()
+			proxy := testenv.NewProxy(t, w.Redis.Addr())
+			w.RedisURL = proxy.URL()
 			w.start("worker", "SWRVE_DELAYMILLIS=8")
 			w.start("worker", "SWRVE_DELAYMILLIS=8")
 			callers := newCallers(t)
@@ -84,7 +84,7 @@ func TestRepliesToAttemptsAreLost(t *testing.T) {
 			w.waitUntilEnded(callers, api, recoveryTimeout)
 			account := w.reckon(callers, api)
 			require.Equal(t, account.accepted, account.sent)
-			require.Len(t, w.swrve.Ledger(), account.accepted, "one request for each push")
+			require.Len(t, w.Swrve.Ledger(), account.accepted, "one request for each push")
 			for id, push := range account.pushes {
 				last := push.Attempts[len(push.Attempts)-1]
 				require.Equal(t, tasks.AttemptOK, last.Status, id)

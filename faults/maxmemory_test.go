@@ -24,9 +24,9 @@ func TestMaxmemoryIsReached(t *testing.T) {
 	callers.post(200, api.URL()) // some are left when Redis is full
 	worker := w.start("worker", "SWRVE_DELAYMILLIS=50")
 	stop := callers.postEvery(40*time.Millisecond, api.URL())
-	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.swrve.Stats().Requests >= 20 })
+	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.Swrve.Stats().Requests >= 20 })
 
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	ballast := fill(t, client)
 	// What Redis frees by itself must not make room.
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "20mb").Err())
@@ -47,7 +47,7 @@ func TestMaxmemoryIsReached(t *testing.T) {
 			require.Equal(t, http.StatusServiceUnavailable, posting.status)
 		}
 	}
-	require.Zero(t, w.arrivals(full.Add(noticed), emptied), "nothing is sent without a record of it")
+	require.Zero(t, w.Arrivals(full.Add(noticed), emptied), "nothing is sent without a record of it")
 	w.waitUntilEnded(callers, api, recoveryTimeout)
 	t.Logf("all SENT %.1f s after there was room again", time.Since(emptied).Seconds())
 	account := w.reckon(callers, api)

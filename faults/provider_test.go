@@ -23,13 +23,13 @@ func patience(fault time.Duration) string {
 func TestProviderIsDown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(500 * time.Millisecond)})
-	proxy := startToxiproxy(t, strings.TrimSuffix(strings.TrimPrefix(w.pushq.SwrveURL, "http://"), "/push"))
-	w.pushq.SwrveURL = "http://" + proxy.Listen + "/push"
+	proxy := startToxiproxy(t, strings.TrimSuffix(strings.TrimPrefix(w.SwrveURL, "http://"), "/push"))
+	w.SwrveURL = "http://" + proxy.Listen + "/push"
 	fault := length(10*time.Second, time.Minute)
 	serve := w.start("serve", "SWRVE_DELAYMILLIS=10", patience(fault))
 	callers := newCallers(t)
 	stop := callers.postEvery(40*time.Millisecond, serve.URL())
-	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.swrve.Stats().Requests >= 50 })
+	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.Swrve.Stats().Requests >= 50 })
 
 	proxy.Stop()
 	cut := time.Now()
@@ -85,10 +85,10 @@ func TestProviderIsFourTimesSlower(t *testing.T) {
 	stop := callers.postEvery(125*time.Millisecond, api.URL())
 	time.Sleep(quick)
 	slow := time.Now()
-	w.swrve.SetLatency(swrvesim.FixedLatency(4 * latency))
+	w.Swrve.SetLatency(swrvesim.FixedLatency(4 * latency))
 	time.Sleep(fault)
 	quickAgain := time.Now()
-	w.swrve.SetLatency(swrvesim.FixedLatency(latency))
+	w.Swrve.SetLatency(swrvesim.FixedLatency(latency))
 	time.Sleep(recovery)
 	end := time.Now()
 	stop()
@@ -97,12 +97,12 @@ func TestProviderIsFourTimesSlower(t *testing.T) {
 	account := w.reckon(callers, api)
 	require.Equal(t, account.accepted, account.sent)
 	require.Zero(t, account.duplicates)
-	stats := w.swrve.Stats()
+	stats := w.Swrve.Stats()
 	t.Logf("at most %d requests under way, of %d allowed", stats.PeakInFlight, 2*concurrency)
 	require.LessOrEqual(t, stats.PeakInFlight, 2*concurrency)
 	require.Greater(t, stats.PeakInFlight, concurrency, "it was slow enough to matter")
 
-	before, during, after := w.arrivals(start.Add(quick/2), slow), w.arrivals(slow.Add(fault/2), quickAgain), w.arrivals(end.Add(-quick/2), end)
+	before, during, after := w.Arrivals(start.Add(quick/2), slow), w.Arrivals(slow.Add(fault/2), quickAgain), w.Arrivals(end.Add(-quick/2), end)
 	perSecond := func(arrivals int, span time.Duration) float64 { return float64(arrivals) / span.Seconds() }
 	t.Logf("starts a second: %.1f before, %.1f while slow, %.1f from %s after that",
 		perSecond(before, quick/2), perSecond(during, fault/2), perSecond(after, quick/2), recovery-quick/2)
@@ -127,11 +127,11 @@ func TestProviderAsksToWait(t *testing.T) {
 	callers := newCallers(t)
 	stop := callers.postEvery(500*time.Millisecond, api.URL())
 	callers.post(10, api.URL())
-	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.swrve.Stats().Requests >= 5 })
+	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.Swrve.Stats().Requests >= 5 })
 
-	require.NoError(t, w.swrve.SetOutcome("429after3x99-"))
+	require.NoError(t, w.Swrve.SetOutcome("429after3x99-"))
 	time.Sleep(fault)
-	require.NoError(t, w.swrve.SetOutcome(""))
+	require.NoError(t, w.Swrve.SetOutcome(""))
 	stop()
 	w.waitUntilEnded(callers, api, 2*time.Minute)
 
@@ -140,7 +140,7 @@ func TestProviderAsksToWait(t *testing.T) {
 	require.Zero(t, account.duplicates)
 	refusals := make(map[string]int)
 	var braked time.Time
-	for _, request := range w.swrve.Ledger() {
+	for _, request := range w.Swrve.Ledger() {
 		// What started before the answer was read is no fault.
 		const answerRead = 250 * time.Millisecond
 		since := request.ArrivedAt.Sub(braked)
@@ -165,7 +165,7 @@ func TestProviderAsksToWait(t *testing.T) {
 // in a time did not exceed.
 func (w *world) percentile95(postings []posting, from, to time.Time) time.Duration {
 	arrived := make(map[string]time.Time)
-	for _, request := range w.swrve.Ledger() {
+	for _, request := range w.Swrve.Ledger() {
 		if _, again := arrived[request.User]; !again {
 			arrived[request.User] = request.ArrivedAt
 		}

@@ -25,14 +25,14 @@ func TestRedisIsUnreachable(t *testing.T) {
 		t.Run(network.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(time.Second)})
-			proxy := testenv.NewProxy(t, w.redis.Addr())
-			w.pushq.RedisURL = proxy.URL()
+			proxy := testenv.NewProxy(t, w.Redis.Addr())
+			w.RedisURL = proxy.URL()
 			api := w.start("api")
 			w.start("worker", "SWRVE_DELAYMILLIS=20")
 			w.start("worker", "SWRVE_DELAYMILLIS=20")
 			callers := newCallers(t)
 			stop := callers.postEvery(40*time.Millisecond, api.URL())
-			testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.swrve.Stats().Requests >= 50 })
+			testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return w.Swrve.Stats().Requests >= 50 })
 
 			network.set(proxy, true)
 			began := time.Now()
@@ -50,7 +50,7 @@ func TestRedisIsUnreachable(t *testing.T) {
 
 			// Slots in hand may be used yet, and no others.
 			const slotsInHand = 2 * time.Second
-			require.Zero(t, w.arrivals(began.Add(slotsInHand), ended), "nothing is sent without a slot")
+			require.Zero(t, w.Arrivals(began.Add(slotsInHand), ended), "nothing is sent without a slot")
 			for _, posting := range callers.all() {
 				if posting.posted.After(began) && posting.answered.Before(ended) {
 					require.Equal(t, http.StatusServiceUnavailable, posting.status)

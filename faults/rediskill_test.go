@@ -37,9 +37,9 @@ func TestKilledRedis(t *testing.T) {
 			for range int(length(1, 5)) {
 				time.Sleep(3 * time.Second) // the load goes on
 				kills = append(kills, time.Now())
-				w.redis.Stop()
+				w.Redis.Stop()
 				time.Sleep(length(time.Second, 5*time.Second))
-				w.redis.Start()
+				w.Redis.Start()
 				api.WaitReady()
 				worker.WaitReady()
 			}

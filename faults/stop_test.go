@@ -22,7 +22,7 @@ func TestTermUnderSlowSends(t *testing.T) {
 	worker := w.start("worker", "SWRVE_DELAYMILLIS=100", "SWRVE_CONCURRENCY=250")
 	callers := newCallers(t)
 	callers.post(pushes, api.URL())
-	testenv.Eventually(t, 30*time.Second, "sends to be in flight", func() bool { return w.swrve.Stats().InFlight >= 50 })
+	testenv.Eventually(t, 30*time.Second, "sends to be in flight", func() bool { return w.Swrve.Stats().InFlight >= 50 })
 	worker.Terminate()
 	require.Zero(t, worker.Wait(30*time.Second))
 
@@ -30,7 +30,7 @@ func TestTermUnderSlowSends(t *testing.T) {
 	require.NotZero(t, account.sent)
 	require.NotZero(t, account.queued)
 	require.Equal(t, pushes, account.sent+account.queued)
-	require.Len(t, w.swrve.Ledger(), account.sent, "what was sent was recorded")
+	require.Len(t, w.Swrve.Ledger(), account.sent, "what was sent was recorded")
 
 	w.start("worker")
 	w.waitUntilEnded(callers, api, time.Minute)

@@ -42,7 +42,7 @@ func documentedClusterRights(t *testing.T) []string {
 func newRestrictedWorld(t *testing.T, rights []string) *world {
 	t.Helper()
 	w := newWorld(t, swrvesim.Config{}, append([]string{"--user"}, rights...)...)
-	w.url = "redis://pushq:p@" + w.redis.Addr() + "/1"
+	w.RedisURL = "redis://pushq:p@" + w.Redis.Addr() + "/1"
 	return w
 }
 
@@ -119,7 +119,7 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	waitFor(t, serve, archived, tasks.Failed, 20*time.Second)
 
 	// The caretaker takes what is old; a worker's end gives back what it has.
-	client := redis.NewClient(&redis.Options{Addr: w.redis.Addr(), DB: 1})
+	client := redis.NewClient(&redis.Options{Addr: w.Redis.Addr(), DB: 1})
 	t.Cleanup(func() { _ = client.Close() })
 	testenv.Eventually(t, 20*time.Second, "the archived task to be taken", func() bool {
 		key, long := "asynq:{swrve}:archived", time.Now().Add(-40*24*time.Hour)
@@ -127,15 +127,15 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 		return client.Exists(t.Context(), "asynq:{swrve}:t:"+archived).Val() == 0
 	})
 	accept(t, serve, "hang-user")
-	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return w.swrve.Stats().InFlight == 1 })
+	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return w.Swrve.Stats().InFlight == 1 })
 	visit(http.MethodGet, "/api/servers")
 	other := w.startReady("worker")
 	other.Terminate()
 	require.Zero(t, other.Wait(30*time.Second))
 
-	require.Empty(t, denied(t, w.redis.Client(t)))
+	require.Empty(t, denied(t, w.Redis.Client(t)))
 	require.NotContains(t, strings.Join(append(serve.Stderr(), other.Stderr()...), "\n"), "NOPERM")
-	used := w.redis.Client(t).Info(t.Context(), "commandstats").Val()
+	used := w.Redis.Client(t).Info(t.Context(), "commandstats").Val()
 	for _, right := range rights {
 		if command, found := strings.CutPrefix(right, "+"); found && !strings.Contains(used, "cmdstat_"+command+":") {
 			t.Logf("not needed by this test: %s", command)
@@ -186,7 +186,7 @@ func TestEachKindOfRightIsNeeded(t *testing.T) {
 			rights = slices.DeleteFunc(rights, func(other string) bool { return other == right })
 			w := newRestrictedWorld(t, slices.Insert(rights, 2, "resetchannels"))
 			serve := w.start("serve")
-			client := w.redis.Client(t)
+			client := w.Redis.Client(t)
 			testenv.Eventually(t, 30*time.Second, "Redis to refuse something", func() bool {
 				post(t, serve, pushBody("user"))
 				_, _ = execute("push", "list", "--status", "FAILED", "--server", serve.URL())

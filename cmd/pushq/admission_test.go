@@ -77,7 +77,7 @@ func TestAFullRedisDrainsAndTakesNoPushes(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{}, "--maxmemory", "30mb")
 	api := w.startReady("api")
 	ids := acceptMany(t, api, 40, "queued-")
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	fillTo(t, client, 0.85)
 	requireStoreFull(t, api)
 
@@ -109,7 +109,7 @@ func TestAFullRedisDrainsAndTakesNoPushes(t *testing.T) {
 		_, overall, admission = admissionHealth(t, process)
 		require.Equal(t, "healthy healthy", overall+" "+admission)
 	}
-	require.NotContains(t, w.deliveries(), "refused")
+	require.NotContains(t, w.Deliveries(), "refused")
 }
 
 // (A full Redis is among the faults of package faults.)
@@ -119,9 +119,9 @@ func TestNothingIsLostOrSentTwiceWithTooFewReplicas(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
 	serve := w.startReady("serve", "SWRVE_DELAYMILLIS=1", "SWRVE_CONCURRENCY=16")
 	ids := acceptMany(t, serve, count, "queued-")
-	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return len(w.swrve.Ledger()) >= count })
+	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return len(w.Swrve.Ledger()) >= count })
 
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	require.NoError(t, client.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
 	status, header, answer := post(t, serve, pushBody("refused"))
 	require.Equal(t, http.StatusServiceUnavailable, status)
@@ -131,7 +131,7 @@ func TestNothingIsLostOrSentTwiceWithTooFewReplicas(t *testing.T) {
 	require.NoError(t, client.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
 
 	waitForAll(t, serve, ids, tasks.Sent, 60*time.Second)
-	delivered := w.deliveries()
+	delivered := w.Deliveries()
 	require.Len(t, delivered, count)
 	for user, times := range delivered {
 		require.Equal(t, 1, times, user)

@@ -116,7 +116,7 @@ func TestAPushWaitsForItsWindow(t *testing.T) {
 	require.Equal(t, tasks.Scheduled, push.Status)
 	require.Equal(t, opening, *push.NextAttemptAt)
 	waitFor(t, serve, id, tasks.Sent, 20*time.Second)
-	require.False(t, w.swrve.Ledger()[0].ArrivedAt.Before(opening), "never early")
+	require.False(t, w.Swrve.Ledger()[0].ArrivedAt.Before(opening), "never early")
 
 	// A window that is closed now and opens within days.
 	closed := time.Now().UTC().Add(12 * time.Hour)

@@ -161,6 +161,6 @@ func TestAnOperatorRunsAPushInTheBrowser(t *testing.T) {
 	b.run(t, "show what can be done with the push", click(`//tbody//tr[contains(., "`+id+`")]/td[last()]//button`), chromedp.WaitVisible(runButton))
 	b.run(t, "run the push", click(runButton), chromedp.WaitNotPresent(idCell))
 	require.Len(t, waitFor(t, serve, id, tasks.Sent, 20*time.Second).Attempts, 2)
-	require.Equal(t, map[string]int{"400x1-user": 1}, w.deliveries())
+	require.Equal(t, map[string]int{"400x1-user": 1}, w.Deliveries())
 	b.requireContent(t)
 }

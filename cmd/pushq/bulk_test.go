@@ -71,7 +71,7 @@ func listAll(t *testing.T, process *testenv.Process, state tasks.State) []string
 // have tasks: asynq's own archive loses hashes when it overflows.
 func (w *world) requireNoGhosts() {
 	w.t.Helper()
-	client := w.redis.Client(w.t)
+	client := w.Redis.Client(w.t)
 	testenv.EventuallyNoError(w.t, 10*time.Second, func() error {
 		hashes, sizes := 0, int64(0)
 		for _, queue := range tasks.Swrve.Queues() {
@@ -100,7 +100,7 @@ func (w *world) requireNoGhosts() {
 func (w *world) startQuick(subcommand string, settings ...string) *testenv.Process {
 	w.t.Helper()
 	process := testenv.StartProgram(w.t, testenv.BinaryWithoutRace(w.t),
-		[]string{subcommand, "--listen", "127.0.0.1:0"}, w.environment(settings)...)
+		[]string{subcommand, "--listen", "127.0.0.1:0"}, w.Environment(settings...)...)
 	waitReady(w.t, process)
 	return process
 }
@@ -111,13 +111,13 @@ func TestTwelveThousandFailedPushesAreAllRetried(t *testing.T) {
 	const count = 12_000
 	sim := testenv.StartProgram(t, testenv.BinaryWithoutRace(t), []string{"sim", "swrve", "--listen", "127.0.0.1:0"})
 	redis := testenv.StartRedis(t)
-	w := &world{t: t, redis: redis, url: redis.URL(), push: sim.URL() + "/push"}
+	w := &world{testenv.World{Pushq: testenv.Pushq{RedisURL: redis.URL(), SwrveURL: sim.URL() + "/push"}, Redis: redis}, t}
 	api := w.startQuick("api")
 	started := time.Now()
 	lines := pushLines("user-", count)
 	ids := append(postBatch(t, api, lines[:count/2]), postBatch(t, api, lines[count/2:])...)
 	w.failWaiting(ids)
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	archived := func() int64 { return client.ZCard(t.Context(), "asynq:{swrve}:archived").Val() }
 	require.EqualValues(t, count, archived())
 	w.startQuick("worker", "SWRVE_DELAYMILLIS=0.3", "SWRVE_CONCURRENCY=300")
@@ -153,7 +153,7 @@ func TestTwelveThousandFailedPushesAreAllRetried(t *testing.T) {
 
 // failWaiting makes pushes that wait in the queue look as if each had failed.
 func (w *world) failWaiting(ids []string) {
-	client := w.redis.Client(w.t)
+	client := w.Redis.Client(w.t)
 	require.NoError(w.t, client.Del(w.t.Context(), "asynq:{swrve}:pending").Err())
 	now := time.Now()
 	w.storeFailed(len(ids), func(pipe redis.Pipeliner, number int) string {
@@ -171,7 +171,7 @@ func (w *world) seedFailed(count int) {
 // storeFailed writes the records of FAILED pushes, and whatever prepare adds for
 // each, which returns its id.
 func (w *world) storeFailed(count int, prepare func(pipe redis.Pipeliner, number int) (id string)) {
-	client, ctx := w.redis.Client(w.t), w.t.Context()
+	client, ctx := w.Redis.Client(w.t), w.t.Context()
 	now, millis := tasks.MillisOf(time.Now()), int64(5)
 	for start := 0; start < count; start += 1000 {
 		_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -224,7 +224,7 @@ func TestPostsAreQuickWhileManyAreRequeued(t *testing.T) {
 	p50, p99 := times[len(times)/2], times[len(times)*99/100]
 	t.Logf("%d requeued in %s; %d POST /push meanwhile: p50 %s, p99 %s, longest %s", count, time.Since(started), len(times), p50, p99, times[len(times)-1])
 	require.Less(t, p99, 200*time.Millisecond)
-	require.Zero(t, w.redis.Client(t).ZCard(t.Context(), tasks.Swrve.DeadKey()).Val())
+	require.Zero(t, w.Redis.Client(t).ZCard(t.Context(), tasks.Swrve.DeadKey()).Val())
 }
 
 func TestBulkCommands(t *testing.T) {
@@ -283,7 +283,7 @@ func TestBulkCommands(t *testing.T) {
 	require.ErrorContains(t, err, "status must be one of")
 	_, err = call("retry", "--status", "FAILED", "--cursor", "garbage")
 	require.ErrorContains(t, err, "cursor is not one")
-	w.redis.Stop()
+	w.Redis.Stop()
 	_, err = call("retry", "--status", "FAILED")
 	require.ErrorContains(t, err, "(503)")
 }
@@ -322,7 +322,7 @@ func TestSendABatchFromAFile(t *testing.T) {
 	require.NoError(t, root.Execute())
 	require.Equal(t, strings.Replace(results[7], "}", `,"replayed":true}`, 1)+"\n", out.String())
 
-	w.redis.Stop()
+	w.Redis.Stop()
 	_, err = execute("push", "send", "--batch", file, "--server", api.URL())
 	require.ErrorContains(t, err, "(503)")
 	require.ErrorContains(t, err, "The first 0 pushes have their results")

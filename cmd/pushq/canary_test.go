@@ -204,7 +204,7 @@ func TestSecretsAndTextsAreNotShown(t *testing.T) {
 	settings := secretSettings(t)
 	redisPassword := settings["redis.url"].canary
 	w := newWorld(t, swrvesim.Config{}, "--requirepass", redisPassword)
-	redisURL := "redis://:" + redisPassword + "@" + w.redis.Addr() + "/0"
+	redisURL := "redis://:" + redisPassword + "@" + w.Redis.Addr() + "/0"
 	environment := []string{
 		"DASHBOARD_USER=operator", "SWRVE_TIMEOUTMILLIS=1000", "SWRVE_AVERAGEPROCESSINGMILLIS=1000", "PUSH_RETRY_MAXATTEMPTS=2",
 	}
@@ -213,11 +213,11 @@ func TestSecretsAndTextsAreNotShown(t *testing.T) {
 		environment = append(environment, setting.variable+"="+setting.value)
 		canaries = append(canaries, setting.canary)
 	}
-	lost := testenv.StartPushq(t, []string{"serve", "--listen", "127.0.0.1:0"}, w.environment(environment)...)
+	lost := testenv.StartPushq(t, []string{"serve", "--listen", "127.0.0.1:0"}, w.Environment(environment...)...)
 	lost.WaitForLine("waiting for redis", 20*time.Second) // by sentinels that are not there
 	environment = append(environment, "REDIS_URL="+redisURL, "REDIS_SENTINELPASSWORD=")
 	start := func(arguments ...string) *testenv.Process {
-		return testenv.StartPushq(t, append(arguments, "--listen", "127.0.0.1:0", "--log-level", "debug"), w.environment(environment)...)
+		return testenv.StartPushq(t, append(arguments, "--listen", "127.0.0.1:0", "--log-level", "debug"), w.Environment(environment...)...)
 	}
 	serve := start("serve")
 	waitReady(t, serve)
@@ -293,21 +293,21 @@ func TestSecretsAndTextsAreNotShown(t *testing.T) {
 	printed.runOnce(t, []string{"push", "get", failed, "--server", "http://" + testenv.FreeAddress(t), "--key", c.key})
 
 	// What Redis keeps: the secrets are not needed there.
-	stored := shown{"Redis": dump(t, w.redis.Addr(), redisPassword)}
+	stored := shown{"Redis": dump(t, w.Redis.Addr(), redisPassword)}
 	require.Contains(t, stored["Redis"], messageCanary)
 	stored.requireWithout(t, canaries...)
 
 	// Redis goes away, comes back with another password, and a process dies in
 	// the way of a crash.
-	w.redis.Stop()
+	w.Redis.Stop()
 	c.ask(http.MethodPost, "/push", "key", body("Hello", ""))
 	c.ask(http.MethodGet, "/push/"+failed, "key", "")
 	c.ask(http.MethodGet, "/health", "key", "")
 	c.ask(http.MethodGet, "/monitoring/api/queues", "password", "")
-	w.redis.Start()
+	w.Redis.Start()
 	other := start("api")
 	waitReady(t, other)
-	setPassword(t, w.redis.Addr(), redisPassword, "another")
+	setPassword(t, w.Redis.Addr(), redisPassword, "another")
 	refused := start("serve")
 	require.Equal(t, 1, refused.Wait(20*time.Second))
 	require.NoError(t, syscall.Kill(other.Pid(), syscall.SIGQUIT)) // Go prints every stack

@@ -17,7 +17,7 @@ import (
 func TestWorkersKeepAsynqsArchiveSmall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	archive := func(queue string) string { return "asynq:{" + queue + "}:archived" }
 	seed := func() {
 		for _, queue := range tasks.Swrve.Queues() {

@@ -25,7 +25,7 @@ func TestACluster(t *testing.T) {
 	settings := []string{"SWRVE_DELAYMILLIS=10.5", "SWRVE_TIMEOUTMILLIS=2000"}
 	victim := w.startReady("worker", settings...)
 	hanging := accept(t, api, "hangx1-user")
-	testenv.Eventually(t, 30*time.Second, "the send to be under way", func() bool { return len(w.swrve.Ledger()) == 1 })
+	testenv.Eventually(t, 30*time.Second, "the send to be under way", func() bool { return len(w.Swrve.Ledger()) == 1 })
 	victim.Kill()
 	worker := w.startReady("worker", settings...)
 
@@ -35,7 +35,7 @@ func TestACluster(t *testing.T) {
 		require.Len(t, push.Attempts, 1)
 	}
 	// 95 a second, with room for this machine's own pauses.
-	require.LessOrEqual(t, w.swrve.Stats().LargestSecond, 115)
+	require.LessOrEqual(t, w.Swrve.Stats().LargestSecond, 115)
 
 	// Idempotency keys.
 	status, header, _ := post(t, api, pushBody("keyed"), "Idempotency-Key", "one")
@@ -108,7 +108,7 @@ func TestACluster(t *testing.T) {
 	// What the killed worker had in hand is sent by another one, when asynq has
 	// noticed that its lease of 30 s has been over for 30 s.
 	require.Len(t, waitFor(t, api, hanging, tasks.Sent, 150*time.Second).Attempts, 2)
-	for user, count := range w.deliveries() {
+	for user, count := range w.Deliveries() {
 		require.Equal(t, 1, count, user)
 	}
 	for _, process := range []*testenv.Process{worker, api} {

@@ -20,11 +20,11 @@ func TestAPushCostsAtMostSixRedisCommands(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(100 * time.Millisecond)})
 	api := w.startReady("api")
 	w.startReady("worker", "SWRVE_DELAYMILLIS=3.4")
-	commands := testenv.CountCommands(t, w.redis.Addr())
+	commands := testenv.CountCommands(t, w.Redis.Addr())
 	acceptMany(t, api, pushes, "user-")
-	delivered := func() int { return w.swrve.Stats().Delivered }
+	delivered := func() int { return w.Swrve.Stats().Delivered }
 	testenv.Eventually(t, time.Minute, "all to be delivered", func() bool { return delivered() == pushes })
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	testenv.Eventually(t, 10*time.Second, "the last outcomes to be written", func() bool {
 		return client.LLen(t.Context(), "asynq:{swrve}:active").Val() == 0
 	})
@@ -42,9 +42,9 @@ func TestAnIdleWorkerRarelyAsksRedis(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{})
 	w.startReady("worker")
 	testenv.Eventually(t, 20*time.Second, "the start to be over", func() bool {
-		return len(w.redis.Client(t).SMembers(t.Context(), "asynq:queues").Val()) == len(tasks.Swrve.Queues())
+		return len(w.Redis.Client(t).SMembers(t.Context(), "asynq:queues").Val()) == len(tasks.Swrve.Queues())
 	})
-	commands := testenv.CountCommands(t, w.redis.Addr())
+	commands := testenv.CountCommands(t, w.Redis.Addr())
 	time.Sleep(seconds * time.Second) // the time that this is about
 	perSecond := float64(commands.Load()) / seconds
 	t.Logf("%.1f commands a second", perSecond)

@@ -127,7 +127,7 @@ func TestPushCommands(t *testing.T) {
 		output, err := call("get", id)
 		return err == nil && strings.Contains(output, `"status": "SENT"`)
 	})
-	require.Equal(t, "<b>&\" é", w.swrve.Ledger()[0].Message)
+	require.Equal(t, "<b>&\" é", w.Swrve.Ledger()[0].Message)
 
 	first, second := send("user", "--idempotency-key", "one"), send("user", "--idempotency-key", "one")
 	require.Equal(t, first, second)

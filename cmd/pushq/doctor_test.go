@@ -18,7 +18,7 @@ import (
 // doctor runs the real command to its end.
 func (w *world) doctor(arguments ...string) (code int, output string) {
 	w.t.Helper()
-	process := testenv.StartPushq(w.t, append([]string{"doctor"}, arguments...), w.environment(nil)...)
+	process := testenv.StartPushq(w.t, append([]string{"doctor"}, arguments...), w.Environment(nil...)...)
 	code = process.Wait(30 * time.Second)
 	return code, strings.Join(process.Stdout(), "\n")
 }
@@ -29,7 +29,7 @@ func TestDoctorMendsASystemAtWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{}, "--appendonly", "yes")
 	serve := w.startReady("serve", "PUSH_RETRY_DELAYINSECONDS=600")
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	ctx := t.Context()
 	code, output := w.doctor()
 	require.Zero(t, code, output)
@@ -69,7 +69,7 @@ func TestDoctorMendsASystemAtWork(t *testing.T) {
 	waitForAll(t, serve, []string{leaseless, lost, retry}, tasks.Sent, 20*time.Second)
 	code, output = w.doctor()
 	require.Zero(t, code, output)
-	require.Equal(t, map[string]int{"leaseless": 1, "lost": 1, "503x1-retry": 1}, w.deliveries())
+	require.Equal(t, map[string]int{"leaseless": 1, "lost": 1, "503x1-retry": 1}, w.Deliveries())
 }
 
 // Nothing is mended, or even found, that is only on its way.
@@ -81,10 +81,10 @@ func TestDoctorLeavesABusySystemAlone(t *testing.T) {
 	code, output := w.doctor("--fix")
 	require.Zero(t, code, output)
 	waitForAll(t, serve, ids, tasks.Sent, 60*time.Second)
-	for user, times := range w.deliveries() {
+	for user, times := range w.Deliveries() {
 		require.Equal(t, 1, times, user)
 	}
-	require.Len(t, w.deliveries(), len(ids))
+	require.Len(t, w.Deliveries(), len(ids))
 }
 
 func TestDoctorOfAnUnfitRedis(t *testing.T) {
@@ -98,16 +98,16 @@ func TestDoctorOfAnUnfitRedis(t *testing.T) {
 	} {
 		require.Contains(t, output, text)
 	}
-	require.NoError(t, w.redis.Client(t).ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
+	require.NoError(t, w.Redis.Client(t).ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
 	output, err = w.operate("doctor", "--fix")
 	require.ErrorIs(t, err, errFindings)
 	require.Contains(t, output, "redis-warning\n  appendonly is off")
 	require.Contains(t, output, "unregistered-queue in queue swrve, 1 mended\n")
-	queues, err := asynq.NewInspectorFromRedisClient(w.redis.Client(t)).Queues()
+	queues, err := asynq.NewInspectorFromRedisClient(w.Redis.Client(t)).Queues()
 	require.NoError(t, err)
 	require.ElementsMatch(t, tasks.Swrve.Queues(), queues)
 
-	w.redis.Stop()
+	w.Redis.Stop()
 	_, err = w.operate("doctor")
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errFindings)
@@ -118,7 +118,7 @@ func TestDoctorOfAnUnfitRedis(t *testing.T) {
 func TestDoctorOfARedisThatRefusesIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
-	require.NoError(t, w.redis.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
+	require.NoError(t, w.Redis.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
 	output, err := w.operate("doctor")
 	require.ErrorContains(t, err, "NOAUTH")
 	require.NotErrorIs(t, err, errFindings)
@@ -131,7 +131,7 @@ func TestDoctorOfAFullRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{}, "--maxmemory", "30mb", "--appendonly", "yes")
 	w.startReady("serve")
-	fillTo(t, w.redis.Client(t), 0.85)
+	fillTo(t, w.Redis.Client(t), 0.85)
 	output, err := w.operate("doctor")
 	require.ErrorIs(t, err, errFindings)
 	require.Contains(t, output, "redis-full\n")
@@ -143,7 +143,7 @@ func TestDoctorOfDeadWorkers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{}, "--appendonly", "yes")
 	w.startReady("api")
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	require.NoError(t, client.HSet(t.Context(), "asynq:{swrve}:t:some-id", "state", "active", "msg", "x").Err())
 	require.NoError(t, client.LPush(t.Context(), "asynq:{swrve}:active", "some-id").Err())
 	require.NoError(t, client.ZAdd(t.Context(), "asynq:{swrve}:lease", redis.Z{Score: 1, Member: "some-id"}).Err())

@@ -42,7 +42,7 @@ func TestHealthCommand(t *testing.T) {
 	require.Equal(t, 1, code, "nobody listens")
 	require.Contains(t, printed[0], "refused")
 
-	serve := testenv.StartPushq(t, []string{"serve"}, append(w.environment(nil), "PUSHQ_HTTP_LISTEN="+address)...)
+	serve := testenv.StartPushq(t, []string{"serve"}, append(w.Environment(nil...), "PUSHQ_HTTP_LISTEN="+address)...)
 	waitReady(t, serve)
 	for _, arguments := range [][]string{nil, {"--ready"}} {
 		code, printed = health(arguments...)
@@ -50,7 +50,7 @@ func TestHealthCommand(t *testing.T) {
 		require.Equal(t, []string{"ready"}, printed)
 	}
 
-	w.redis.Stop()
+	w.Redis.Stop()
 	code, printed = health("--server", serve.URL())
 	require.Equal(t, 1, code)
 	require.Contains(t, printed[0], "503")

@@ -70,5 +70,5 @@ func TestOneSendPerIdempotencyKey(t *testing.T) {
 
 	// Whatever was enqueued twice would have been sent before this one.
 	waitFor(t, serve, accept(t, serve, "last"), tasks.Sent, 20*time.Second)
-	require.Equal(t, map[string]int{"user": 1, "last": 1}, w.deliveries())
+	require.Equal(t, map[string]int{"user": 1, "last": 1}, w.Deliveries())
 }

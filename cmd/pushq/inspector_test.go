@@ -35,7 +35,7 @@ type operatorWorld struct {
 func newOperatorWorld(t *testing.T) *operatorWorld {
 	w := &operatorWorld{world: newWorld(t, swrvesim.Config{}, "--appendonly", "yes"), ids: make(map[string]string), users: make(map[string]string)}
 	w.serve = w.startReady("serve", "PUSH_RETRY_MAXATTEMPTS=2", "PUSH_RETRY_DELAYINSECONDS=600")
-	w.inspector = asynq.NewInspectorFromRedisClient(w.redis.Client(t))
+	w.inspector = asynq.NewInspectorFromRedisClient(w.Redis.Client(t))
 	add := func(state, user string, more ...string) string {
 		id := accept(t, w.serve, user, more...)
 		w.ids[state], w.users[state] = id, user
@@ -234,7 +234,7 @@ func (w *operatorWorld) requireConsequences(consequences map[string]consequence)
 		}
 		return true
 	})
-	deliveries := w.deliveries()
+	deliveries := w.Deliveries()
 	for state, one := range consequences {
 		require.Equal(w.t, one.finally, w.shown(state), "%s, at the end", state)
 		require.Equal(w.t, one.sent, deliveries[w.users[state]], state)
@@ -280,9 +280,9 @@ func TestAsynqsToolsOnAPushInMemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(4 * time.Second)})
 	serve := w.startReady("serve", "PUSH_RETRY_DELAYINSECONDS=1")
-	inspector := asynq.NewInspectorFromRedisClient(w.redis.Client(t))
+	inspector := asynq.NewInspectorFromRedisClient(w.Redis.Client(t))
 	refused, cancelled := accept(t, serve, "refused"), accept(t, serve, "cancelled")
-	testenv.Eventually(t, 20*time.Second, "both on their way", func() bool { return len(w.swrve.Ledger()) == 2 })
+	testenv.Eventually(t, 20*time.Second, "both on their way", func() bool { return len(w.Swrve.Ledger()) == 2 })
 	for _, operate := range []func(string, string) error{inspector.RunTask, inspector.ArchiveTask, inspector.DeleteTask} {
 		require.Error(t, operate("swrve", refused))
 		require.Equal(t, tasks.InMemory, lookUp(t, serve, refused).Status)
@@ -304,7 +304,7 @@ func TestAsynqsToolsOnAPushInMemory(t *testing.T) {
 		return err == nil && len(completed) == 2
 	})
 	require.Len(t, lookUp(t, serve, cancelled).Attempts, 1)
-	require.Equal(t, map[string]int{"refused": 1, "cancelled": 1}, w.deliveries())
+	require.Equal(t, map[string]int{"refused": 1, "cancelled": 1}, w.Deliveries())
 }
 
 // One that waits for its turn is not sent before it is tried again.
@@ -312,7 +312,7 @@ func TestAsynqsCancelOfAPushThatWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve", "PUSH_RETRY_DELAYINSECONDS=1")
-	inspector := asynq.NewInspectorFromRedisClient(w.redis.Client(t))
+	inspector := asynq.NewInspectorFromRedisClient(w.Redis.Client(t))
 	_, err := w.operate("pace", "0.01", "--for", "10m")
 	require.NoError(t, err)
 	first, waiting := accept(t, serve, "first"), accept(t, serve, "waiting")
@@ -323,7 +323,7 @@ func TestAsynqsCancelOfAPushThatWaitsForItsTurn(t *testing.T) {
 	_, err = w.operate("pace", "--reset")
 	require.NoError(t, err)
 	waitForAll(t, serve, []string{first, waiting}, tasks.Sent, 40*time.Second)
-	require.Equal(t, map[string]int{"first": 1, "waiting": 1}, w.deliveries())
+	require.Equal(t, map[string]int{"first": 1, "waiting": 1}, w.Deliveries())
 }
 
 // The record of a deleted push has all that is needed to send it.
@@ -354,7 +354,7 @@ func TestADeletedPushCanBePostedAgainWithItsKey(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, status)
 	require.NoError(t, w.inspector.UnpauseQueue("swrve"))
 	waitFor(t, w.serve, id, tasks.Sent, 20*time.Second)
-	require.Equal(t, 1, w.deliveries()["keyed"])
+	require.Equal(t, 1, w.Deliveries()["keyed"])
 }
 
 // What a push ended with before a retry of pushq's says nothing any more.

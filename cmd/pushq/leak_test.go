@@ -28,7 +28,7 @@ func TestThreeRoundsLeakNothing(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(20 * time.Millisecond)})
 	settings := config.Default()
 	settings.HTTP.Listen = "127.0.0.1:0"
-	settings.Swrve.URL = w.push
+	settings.Swrve.URL = w.SwrveURL
 	settings.Swrve.DelayMillis = 0.5
 	settings.Swrve.Concurrency = 100
 	settings.Swrve.MessagePrototypePushKeys = map[string]map[string]config.Secret{"Hello": {"IOS": "key"}}
@@ -55,10 +55,10 @@ func TestThreeRoundsLeakNothing(t *testing.T) {
 
 func runRound(t *testing.T, w *world, settings config.Config, pushes int) {
 	t.Helper()
-	w.swrve.Reset()
+	w.Swrve.Reset()
 	address := make(chan string, 1)
 	service := service{
-		settings: settings, roles: roles{api: true, worker: true}, redis: redisconn.Server{URL: w.redis.URL()}, checkServer: true,
+		settings: settings, roles: roles{api: true, worker: true}, redis: redisconn.Server{URL: w.Redis.URL()}, checkServer: true,
 		hostClock: time.Now, log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		listening: func(listening string) { address <- listening },
 	}
@@ -74,7 +74,7 @@ func runRound(t *testing.T, w *world, settings config.Config, pushes int) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusAccepted, status, answer)
 	}
-	testenv.Eventually(t, 60*time.Second, "all pushes to be delivered", func() bool { return w.swrve.Stats().Answers[200] == pushes })
+	testenv.Eventually(t, 60*time.Second, "all pushes to be delivered", func() bool { return w.Swrve.Stats().Answers[200] == pushes })
 	waitUntilDrained(t, w)
 	stop()
 	require.NoError(t, <-ended)
@@ -82,7 +82,7 @@ func runRound(t *testing.T, w *world, settings config.Config, pushes int) {
 
 func waitUntilDrained(t *testing.T, w *world) {
 	t.Helper()
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	testenv.Eventually(t, 20*time.Second, "nothing to be active", func() bool {
 		count, err := client.LLen(context.Background(), "asynq:{"+tasks.Swrve.ImmediateQueue()+"}:active").Result()
 		return err == nil && count == 0

@@ -36,13 +36,13 @@ func TestLoadAgreesWithTheProvidersLedger(t *testing.T) {
 	require.Positive(t, report.Receiving.Min)
 	require.Equal(t, map[tasks.State]int{tasks.Sent: 200}, report.States)
 
-	stats := w.swrve.Stats()
+	stats := w.Swrve.Stats()
 	require.NotZero(t, stats.RateLimited, "the limit is met")
 	require.Equal(t, stats.RateLimited, report.RateLimited)
 	require.Equal(t, stats.Requests, report.Provider.Count)
 	require.Equal(t, 200+stats.RateLimited, report.Provider.Count)
 	require.GreaterOrEqual(t, report.Provider.Max, 20.0)
-	ledger := w.swrve.Ledger()
+	ledger := w.Swrve.Ledger()
 	span := ledger[len(ledger)-1].ArrivedAt.Sub(ledger[0].ArrivedAt)
 	require.InEpsilon(t, float64(len(ledger)-1)/span.Seconds(), report.StartsPerSecond, 0.1)
 	require.InDelta(t, stats.LargestSecond, report.LargestSecond, 10, "starts and arrivals are not the same instants")
@@ -77,7 +77,7 @@ func TestInterruptedLoadPrintsWhatItHasMeasured(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve")
 	process := testenv.StartPushq(t, []string{"load", "--server", serve.URL(), "--threads", "1", "--pushes", "1000000"})
-	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return len(w.swrve.Ledger()) > 20 })
+	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return len(w.Swrve.Ledger()) > 20 })
 	process.Interrupt()
 	require.Equal(t, 1, process.Wait(20*time.Second))
 	printed := strings.Join(process.Stdout(), "\n")
@@ -95,7 +95,7 @@ func TestLoadGivesUpWhereNothingWouldBeAccepted(t *testing.T) {
 	require.LessOrEqual(t, loadReport(t, output).Failed, 2)
 
 	// Redis gone: each is answered 503, and the run goes on.
-	w.redis.Stop()
+	w.Redis.Stop()
 	output, err = execute("load", "--server", api.URL(), "--key", "key-of-the-tests-0123", "--pushes", "5", "--json")
 	require.ErrorContains(t, err, "nothing was accepted")
 	require.Equal(t, 5, loadReport(t, output).Unavailable)

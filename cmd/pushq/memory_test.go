@@ -19,7 +19,7 @@ func TestMemoryOfAPush(t *testing.T) {
 	const pushes = 4000
 	w := newWorld(t, swrvesim.Config{})
 	api := w.startReady("api")
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	acceptMany(t, api, 50, "warm-up-")
 	empty := usedMemory(t, client)
 	ids := acceptMany(t, api, pushes, "463B3209-6E33-4E88-AF52-CDA87C0550EC-"+strings.Repeat("x", 47))

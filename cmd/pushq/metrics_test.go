@@ -123,7 +123,7 @@ func TestMetricsWhileRedisIsAway(t *testing.T) {
 			w := newWorld(t, swrvesim.Config{})
 			serve := w.startReady("serve")
 			require.Contains(t, scrape(t, serve).Text, "pushq_queue_tasks")
-			outage.begin(w.redis)
+			outage.begin(w.Redis)
 			testenv.Eventually(t, 20*time.Second, "the workers to notice", func() bool {
 				started := time.Now()
 				got := scrape(t, serve)
@@ -134,7 +134,7 @@ func TestMetricsWhileRedisIsAway(t *testing.T) {
 				require.Contains(t, got.Text, "pushq_received_total")
 				return got.Series[`pushq_scrape_errors_total{part="queues"}`] >= 1 && got.Series[`pushq_store_errors_total{stage="queue"}`] >= 1
 			})
-			outage.end(w.redis)
+			outage.end(w.Redis)
 			testenv.Eventually(t, 20*time.Second, "the queues to be counted again", func() bool {
 				return strings.Contains(scrape(t, serve).Text, "pushq_queue_tasks")
 			})
@@ -146,7 +146,7 @@ func TestAScrapeWithAMillionQueued(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
 	api := w.startReady("api")
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	// Without their hashes, which asynq's own statistics cannot bear.
 	fill := redis.NewScript(`for i = ARGV[1], ARGV[2] do redis.call('LPUSH', KEYS[1], 'push-' .. i) end return 1`)
 	for part := range 10 {

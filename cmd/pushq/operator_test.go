@@ -40,7 +40,7 @@ func TestAFailedPushIsRetriedAfterTheMistakeIsMended(t *testing.T) {
 	output, err = call("list", "--status", string(tasks.Failed))
 	require.NoError(t, err)
 	require.NotContains(t, output, id)
-	require.Equal(t, map[string]int{"user": 1}, w.deliveries())
+	require.Equal(t, map[string]int{"user": 1}, w.Deliveries())
 
 	_, err = call("retry", id)
 	require.ErrorContains(t, err, "A push that is SENT cannot be retried")
@@ -86,7 +86,7 @@ func TestACancelledPushIsNotSent(t *testing.T) {
 	// the worker waits for it.
 	worker.Terminate()
 	require.Zero(t, worker.Wait(20*time.Second))
-	require.Equal(t, map[string]int{"control": 1}, w.deliveries())
+	require.Equal(t, map[string]int{"control": 1}, w.Deliveries())
 	require.Equal(t, tasks.Cancelled, lookUp(t, api, scheduled).Status)
 
 	// Only a retry takes it back.
@@ -96,5 +96,5 @@ func TestACancelledPushIsNotSent(t *testing.T) {
 		require.NoError(t, err)
 		waitFor(t, api, id, tasks.Sent, 20*time.Second)
 	}
-	require.Equal(t, map[string]int{"control": 1, "pending": 1, "scheduled": 1}, w.deliveries())
+	require.Equal(t, map[string]int{"control": 1, "pending": 1, "scheduled": 1}, w.Deliveries())
 }

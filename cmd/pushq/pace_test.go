@@ -18,7 +18,7 @@ func TestThePaceIsSlowedDownWhileRunning(t *testing.T) {
 	settings := []string{"SWRVE_DELAYMILLIS=10"}
 	workers := []*testenv.Process{w.startReady("worker", settings...), w.startReady("worker", settings...)}
 	ids := acceptMany(t, api, 700, "user-")
-	testenv.Eventually(t, 20*time.Second, "sending at the full pace", func() bool { return len(w.swrve.Ledger()) >= 50 })
+	testenv.Eventually(t, 20*time.Second, "sending at the full pace", func() bool { return len(w.Swrve.Ledger()) >= 50 })
 
 	output, err := w.operate("pace", "5", "--for", "1m")
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestThePaceIsSlowedDownWhileRunning(t *testing.T) {
 	require.Contains(t, output, "in force         5 a second\n")
 	heard := time.Now().Add(time.Second)
 	arrived := func(from, to time.Time) (count int) {
-		for _, request := range w.swrve.Ledger() {
+		for _, request := range w.Swrve.Ledger() {
 			if request.ArrivedAt.After(from) && request.ArrivedAt.Before(to) {
 				count++
 			}
@@ -48,7 +48,7 @@ func TestThePaceIsSlowedDownWhileRunning(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, output, "override         none\n")
 	waitForAll(t, api, ids, tasks.Sent, 60*time.Second)
-	deliveries := w.deliveries()
+	deliveries := w.Deliveries()
 	require.Len(t, deliveries, len(ids))
 	for user, times := range deliveries {
 		require.Equal(t, 1, times, user)
@@ -66,7 +66,7 @@ func TestAPaceComesBackWhenItsTimeIsOver(t *testing.T) {
 	require.NoError(t, err)
 	ids := acceptMany(t, serve, 100, "user-")
 	waitForAll(t, serve, ids, tasks.Sent, 40*time.Second) // 200 s at the slow pace
-	require.Len(t, w.deliveries(), len(ids))
+	require.Len(t, w.Deliveries(), len(ids))
 }
 
 func TestMistakesOfPace(t *testing.T) {
@@ -90,7 +90,7 @@ func TestMistakesOfPace(t *testing.T) {
 		_, err := w.operate(append([]string{"pace"}, mistake.arguments...)...)
 		require.ErrorContains(t, err, mistake.says, mistake.arguments)
 	}
-	require.Empty(t, w.redis.Client(t).Keys(t.Context(), "*").Val())
+	require.Empty(t, w.Redis.Client(t).Keys(t.Context(), "*").Val())
 	output, err := w.operate("pace")
 	require.NoError(t, err)
 	require.Equal(t, "configured here  250 a second (swrve.delayMillis)\nworkers          none has been heard of in the last 15 seconds\n"+

@@ -20,7 +20,7 @@ import (
 func (w *world) operate(arguments ...string) (string, error) {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "pushq.yaml")
-	require.NoError(w.t, os.WriteFile(path, []byte("redis:\n  url: "+w.redis.URL()+"\n"), 0o600))
+	require.NoError(w.t, os.WriteFile(path, []byte("redis:\n  url: "+w.Redis.URL()+"\n"), 0o600))
 	return execute(append(arguments, "--config", path)...)
 }
 
@@ -47,7 +47,7 @@ func TestAPauseStopsSendingAndLosesNothing(t *testing.T) {
 	require.NotContains(t, queues(), "paused")
 
 	inFlight := accept(t, serve, "in-flight")
-	testenv.Eventually(t, 20*time.Second, "the first push to be on its way", func() bool { return len(w.swrve.Ledger()) == 1 })
+	testenv.Eventually(t, 20*time.Second, "the first push to be on its way", func() bool { return len(w.Swrve.Ledger()) == 1 })
 	output, err := w.operate("pause")
 	require.NoError(t, err)
 	require.Contains(t, output, "queue swrve paused: 0 ready, 0 scheduled, 0 to be tried again, 1 in memory\n  those in memory are being finished\n")
@@ -64,7 +64,7 @@ func TestAPauseStopsSendingAndLosesNothing(t *testing.T) {
 	for _, id := range waiting {
 		require.Equal(t, tasks.Pending, lookUp(t, serve, id).Status)
 	}
-	require.Len(t, w.swrve.Ledger(), 1)
+	require.Len(t, w.Swrve.Ledger(), 1)
 
 	output, err = w.operate("resume")
 	require.NoError(t, err)
@@ -74,10 +74,10 @@ func TestAPauseStopsSendingAndLosesNothing(t *testing.T) {
 	output, err = w.operate("resume")
 	require.NoError(t, err, "again is no error")
 	require.Contains(t, output, "queue swrve was not paused: 0 ready")
-	for user, times := range w.deliveries() {
+	for user, times := range w.Deliveries() {
 		require.Equal(t, 1, times, user)
 	}
-	require.Len(t, w.deliveries(), 6)
+	require.Len(t, w.Deliveries(), 6)
 }
 
 // asynq's own tools and pushq's mean the same pause.
@@ -85,7 +85,7 @@ func TestAPauseOfAsynqsToolsIsSeenAndEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve")
-	inspector := asynq.NewInspectorFromRedisClient(w.redis.Client(t))
+	inspector := asynq.NewInspectorFromRedisClient(w.Redis.Client(t))
 	require.NoError(t, inspector.PauseQueue("swrve"))
 	id := accept(t, serve, "user")
 	_, report := readHealth(t, serve)

@@ -44,10 +44,10 @@ func TestTwoWorkersShareOnePace(t *testing.T) {
 
 func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (swrvesim.Stats, []pushAnswer, time.Duration) {
 	t.Helper()
-	w := &world{t: t, url: testenv.StartRedis(t).URL(), push: sim.URL() + "/push"}
+	w := &world{testenv.World{Pushq: testenv.Pushq{RedisURL: testenv.StartRedis(t).URL(), SwrveURL: sim.URL() + "/push"}}, t}
 	start := func(subcommand string) *testenv.Process {
 		process := testenv.StartProgram(t, binary, []string{subcommand, "--listen", "127.0.0.1:0"},
-			w.environment([]string{"SWRVE_DELAYMILLIS=10.3"})...)
+			w.Environment("SWRVE_DELAYMILLIS=10.3")...)
 		waitReady(t, process)
 		return process
 	}

@@ -22,8 +22,8 @@ func TestPostWhileRedisIsAway(t *testing.T) {
 		begin, end  func(*world)
 		problemType string
 	}{
-		{"stopped", func(w *world) { w.redis.Stop() }, func(w *world) { w.redis.Start() }, "urn:pushq:problem:unavailable"},
-		{"frozen", func(w *world) { w.redis.Freeze() }, func(w *world) { w.redis.Thaw() }, "urn:pushq:problem:outcome-unknown"},
+		{"stopped", func(w *world) { w.Redis.Stop() }, func(w *world) { w.Redis.Start() }, "urn:pushq:problem:unavailable"},
+		{"frozen", func(w *world) { w.Redis.Freeze() }, func(w *world) { w.Redis.Thaw() }, "urn:pushq:problem:outcome-unknown"},
 	} {
 		t.Run(outage.name, func(t *testing.T) {
 			t.Parallel()
@@ -59,20 +59,20 @@ func TestAfterALongOutageNothingIsSentTwice(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
 	serve := w.startReady("serve", "SWRVE_TIMEOUTMILLIS=3000", "SWRVE_DELAYMILLIS=1")
 	ids := acceptMany(t, serve, pushes, "user-")
-	testenv.Eventually(t, 20*time.Second, "all sends to be in flight", func() bool { return w.swrve.Stats().Requests == pushes })
-	w.redis.Freeze()
+	testenv.Eventually(t, 20*time.Second, "all sends to be in flight", func() bool { return w.Swrve.Stats().Requests == pushes })
+	w.Redis.Freeze()
 	frozen := time.Now()
 	const lease, grace = 30 * time.Second, 5 * time.Second
 	testenv.Eventually(t, time.Minute, "all leases to have run out", func() bool { return time.Since(frozen) > lease+grace+time.Second })
-	w.redis.Thaw()
+	w.Redis.Thaw()
 
 	serve.WaitForLine("took pushes back", 20*time.Second)
 	for _, push := range waitForAll(t, serve, ids, tasks.Sent, 30*time.Second) {
 		require.Len(t, push.Attempts, 1)
 		require.False(t, push.Attempts[0].MaybeDelivered)
 	}
-	waitUntilDone(t, w.redis.Client(t), pushes)
-	require.Equal(t, pushes, w.swrve.Stats().Requests, "each once")
+	waitUntilDone(t, w.Redis.Client(t), pushes)
+	require.Equal(t, pushes, w.Swrve.Stats().Requests, "each once")
 }
 
 // waitUntilDone waits until asynq has so many completed tasks: nothing can be
@@ -87,7 +87,7 @@ func waitUntilDone(t *testing.T, client *redis.Client, completed int64) {
 func TestServeWaitsForARedisThatComesLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
-	w.redis.Stop()
+	w.Redis.Stop()
 	serve := w.start("serve")
 	status, header, _ := post(t, serve, pushBody("early"))
 	require.Equal(t, http.StatusServiceUnavailable, status)
@@ -97,7 +97,7 @@ func TestServeWaitsForARedisThatComesLater(t *testing.T) {
 	_ = ready.Body.Close()
 	require.Equal(t, http.StatusServiceUnavailable, ready.StatusCode)
 
-	w.redis.Start()
+	w.Redis.Start()
 	waitReady(t, serve)
 	waitFor(t, serve, accept(t, serve, "later"), tasks.Sent, 20*time.Second)
 }
@@ -107,8 +107,8 @@ func TestARedisThatComesBackEmptyIsUsedAgain(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve")
 	waitFor(t, serve, accept(t, serve, "before"), tasks.Sent, 20*time.Second)
-	w.redis.Stop()
-	w.redis.Start()
+	w.Redis.Stop()
+	w.Redis.Start()
 	waitReady(t, serve)
 	id := accept(t, serve, "after")
 	testenv.Eventually(t, 30*time.Second, "the push to be found and SENT", func() bool {

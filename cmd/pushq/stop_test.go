@@ -16,7 +16,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve")
 	accept(t, serve, "hang-")
-	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.swrve.Ledger()) == 1 })
+	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.Swrve.Ledger()) == 1 })
 	serve.Terminate()
 	serve.WaitForLine("stopping", 10*time.Second)
 	time.Sleep(sameRequest) // until then it would be the first signal again
@@ -30,7 +30,7 @@ func TestTwoSignalsAtOnceAreOneRequest(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
 	serve := w.startReady("serve")
 	accept(t, serve, "user")
-	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.swrve.Ledger()) == 1 })
+	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.Swrve.Ledger()) == 1 })
 	serve.Terminate()
 	serve.Interrupt()
 	require.Zero(t, serve.Wait(20*time.Second))
@@ -41,7 +41,7 @@ func TestTermStopsAccepting(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
 	serve := w.startReady("serve")
 	id := accept(t, serve, "user")
-	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.swrve.Ledger()) == 1 })
+	testenv.Eventually(t, 20*time.Second, "the send to be under way", func() bool { return len(w.Swrve.Ledger()) == 1 })
 	serve.Terminate()
 	testenv.Eventually(t, 10*time.Second, "new requests to be turned away", func() bool {
 		_, err := client.Get(serve.URL() + "/health/live")

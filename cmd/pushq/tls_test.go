@@ -78,9 +78,9 @@ func TestEverythingEncrypted(t *testing.T) {
 	})
 
 	// A command that acts on Redis itself has the same settings.
-	pause := testenv.StartPushq(t, []string{"pause"}, w.environment(redisFiles)...)
+	pause := testenv.StartPushq(t, []string{"pause"}, w.Environment(redisFiles...)...)
 	require.Zero(t, pause.Wait(20*time.Second), "%v", pause.Stderr())
-	resume := testenv.StartPushq(t, []string{"resume"}, w.environment(redisFiles)...)
+	resume := testenv.StartPushq(t, []string{"resume"}, w.Environment(redisFiles...)...)
 	require.Zero(t, resume.Wait(20*time.Second), "%v", resume.Stderr())
 
 	// What goes wrong is said, and what to do.

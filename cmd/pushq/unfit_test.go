@@ -34,9 +34,9 @@ func TestAnUnfitRedisIsRefusedAtStart(t *testing.T) {
 			w := newWorld(t, swrvesim.Config{})
 			for place := 0; place+1 < len(unfit.arguments); place += 2 {
 				name := strings.TrimPrefix(unfit.arguments[place], "--")
-				require.NoError(t, w.redis.Client(t).ConfigSet(t.Context(), name, unfit.arguments[place+1]).Err())
+				require.NoError(t, w.Redis.Client(t).ConfigSet(t.Context(), name, unfit.arguments[place+1]).Err())
 			}
-			serve := w.start("serve", "REDIS_URL="+unfit.url(w.redis.URL()))
+			serve := w.start("serve", "REDIS_URL="+unfit.url(w.Redis.URL()))
 			require.Equal(t, 1, serve.Wait(20*time.Second))
 			printed := strings.Join(serve.Stderr(), "\n")
 			require.Contains(t, printed, unfit.says)
@@ -49,7 +49,7 @@ func TestARedisThatBecomesUnfitGetsNoPushes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve")
-	client := w.redis.Client(t)
+	client := w.Redis.Client(t)
 	instant := time.Now().UTC().Add(24 * time.Hour).Format(`"cronExpression":"5 4 15 2 1 ? 2006"`) // second minute hour day month year
 	waiting := accept(t, serve, "waiting", instant)
 	cancel := func() error {

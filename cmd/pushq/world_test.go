@@ -17,53 +17,34 @@ import (
 	"pushq/tasks"
 )
 
-// A world is what a test of the real binary needs: a Redis and a simulated
-// Swrve of its own. Processes are started in it.
+// A world is what a test of the real binary needs. Processes are started in it.
 type world struct {
-	t     *testing.T
-	redis *testenv.Redis // nil if url names sentinels or a cluster
-	url   string         // of redis
-	swrve *swrvesim.Simulator
-	push  string // where the simulator takes pushes
+	testenv.World
+	t *testing.T
 }
 
 func newWorld(t *testing.T, simulation swrvesim.Config, redisArguments ...string) *world {
 	t.Helper()
-	server := testenv.StartRedis(t, redisArguments...)
-	w := newWorldAt(t, simulation, server.URL())
-	w.redis = server
-	return w
+	return &world{testenv.NewWorld(t, simulation, redisArguments...), t}
 }
 
 // newWorldAt is a world whose Redis somebody else has started.
 func newWorldAt(t *testing.T, simulation swrvesim.Config, redisURL string) *world {
 	t.Helper()
-	simulator := swrvesim.New(simulation)
-	url, err := simulator.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = simulator.Close() })
-	return &world{t: t, url: redisURL, swrve: simulator, push: url + "/push"}
+	return &world{testenv.NewWorldAt(t, simulation, redisURL), t}
 }
 
 // start runs a subcommand on a free port. Settings are written as NAME=value
 // with the names of variables, without the prefix PUSHQ_.
 func (w *world) start(subcommand string, settings ...string) *testenv.Process {
 	w.t.Helper()
-	return w.pushq().Start(w.t, subcommand, settings...)
+	return w.Start(w.t, subcommand, settings...)
 }
 
 // startReady is start, and waits until the process is ready.
 func (w *world) startReady(subcommand string, settings ...string) *testenv.Process {
 	w.t.Helper()
-	return w.pushq().StartReady(w.t, subcommand, settings...)
-}
-
-func (w *world) environment(settings []string) []string {
-	return w.pushq().Environment(settings...)
-}
-
-func (w *world) pushq() testenv.Pushq {
-	return testenv.Pushq{RedisURL: w.url, SwrveURL: w.push}
+	return w.StartReady(w.t, subcommand, settings...)
 }
 
 func waitReady(t *testing.T, process *testenv.Process) {
@@ -195,15 +176,4 @@ func waitForAll(t *testing.T, process *testenv.Process, ids []string, state task
 		pushes[place] = waitFor(t, process, id, state, max(time.Until(deadline), time.Second))
 	}
 	return pushes
-}
-
-// deliveries counts how often each user's push was delivered.
-func (w *world) deliveries() map[string]int {
-	count := make(map[string]int)
-	for _, request := range w.swrve.Ledger() {
-		if request.Delivered {
-			count[request.User]++
-		}
-	}
-	return count
 }
