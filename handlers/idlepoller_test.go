@@ -34,6 +34,15 @@ func (w *world) serveInto(handled chan<- string) *handlers.Servers {
 	return servers
 }
 
+// serveIdly is serveInto with pollers that have come to rest.
+func (w *world) serveIdly() <-chan string {
+	w.t.Helper()
+	handled := make(chan string, 100)
+	w.serveInto(handled)
+	w.settle()
+	return handled
+}
+
 // scripts is how many scripts Redis has run.
 func (w *world) scripts() int {
 	w.t.Helper()
@@ -74,9 +83,7 @@ func (w *world) expect(handled <-chan string, id string, within time.Duration) {
 func TestIdlePollersWaitForAnnouncements(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
-	handled := make(chan string, 100)
-	w.serveInto(handled)
-	w.settle()
+	handled := w.serveIdly()
 
 	const seconds = 2
 	before := w.scripts()
@@ -103,9 +110,7 @@ func TestIdlePollersWaitForAnnouncements(t *testing.T) {
 func TestUnannouncedPushesAreFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
-	handled := make(chan string, 100)
-	w.serveInto(handled)
-	w.settle()
+	handled := w.serveIdly()
 	client := asynq.NewClientFromRedisClient(w.clients.Read)
 	for _, queue := range tasks.Swrve.Queues() {
 		id := tasks.NewID()
@@ -119,9 +124,7 @@ func TestUnannouncedPushesAreFound(t *testing.T) {
 func TestForwardedPushesWakeThePollers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
-	handled := make(chan string, 100)
-	w.serveInto(handled)
-	w.settle()
+	handled := w.serveIdly()
 	client := asynq.NewClientFromRedisClient(w.clients.Read)
 	id := tasks.NewID()
 	_, err := client.Enqueue(asynq.NewTask(tasks.Swrve.TaskType(), nil), asynq.Queue(tasks.Swrve.WindowQueue()),

@@ -163,7 +163,7 @@ func TestTheDocumentedRightsAreEnoughInACluster(t *testing.T) {
 				testenv.Eventually(t, 20*time.Second, "Redis to refuse something", func() bool { return len(refused()) > 0 })
 				return
 			}
-			waitReady(t, serve)
+			serve.WaitReady()
 			waitFor(t, serve, accept(t, serve, "user"), tasks.Sent, 20*time.Second)
 			waitFor(t, serve, accept(t, serve, "403x1-user"), tasks.Failed, 20*time.Second)
 			for _, path := range []string{"queues", "servers", "redis_info", "queues/swrve/completed_tasks"} {

@@ -86,7 +86,7 @@ func TestAFullRedisDrainsAndTakesNoPushes(t *testing.T) {
 	require.Equal(t, "degraded", overall)
 	require.Contains(t, admission, "degraded")
 	require.Contains(t, admission, "of its maxmemory is used")
-	waitReady(t, api) // a load balancer leaves callers this 503, and lookups
+	api.WaitReady() // a load balancer leaves callers this 503, and lookups
 
 	scraped := scrape(t, api)
 	require.Equal(t, 1.0, scraped.Series["pushq_admission_refusing"])

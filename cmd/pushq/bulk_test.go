@@ -101,7 +101,7 @@ func (w *world) startQuick(subcommand string, settings ...string) *testenv.Proce
 	w.t.Helper()
 	process := testenv.StartProgram(w.t, testenv.BinaryWithoutRace(w.t),
 		[]string{subcommand, "--listen", "127.0.0.1:0"}, w.Environment(settings...)...)
-	waitReady(w.t, process)
+	process.WaitReady()
 	return process
 }
 

@@ -220,7 +220,7 @@ func TestSecretsAndTextsAreNotShown(t *testing.T) {
 		return testenv.StartPushq(t, append(arguments, "--listen", "127.0.0.1:0", "--log-level", "debug"), w.Environment(environment...)...)
 	}
 	serve := start("serve")
-	waitReady(t, serve)
+	serve.WaitReady()
 	c := &caller{t: t, url: serve.URL(), key: settings["http.apiKeys"].canary, password: settings["dashboard.password"].canary, answers: shown{}}
 
 	// Pushes with every kind of end.
@@ -306,7 +306,7 @@ func TestSecretsAndTextsAreNotShown(t *testing.T) {
 	c.ask(http.MethodGet, "/monitoring/api/queues", "password", "")
 	w.Redis.Start()
 	other := start("api")
-	waitReady(t, other)
+	other.WaitReady()
 	setPassword(t, w.Redis.Addr(), redisPassword, "another")
 	refused := start("serve")
 	require.Equal(t, 1, refused.Wait(20*time.Second))

@@ -105,8 +105,8 @@ func TestACluster(t *testing.T) {
 	})
 	require.Equal(t, tasks.Failed, lookUp(t, api, old).Status)
 
-	// What the killed worker had in hand is sent by another one, when asynq has
-	// noticed that its lease of 30 s has been over for 30 s.
+	// What the killed worker had in hand is sent by another one, within a minute
+	// (docs/operations.md, "When a worker dies").
 	require.Len(t, waitFor(t, api, hanging, tasks.Sent, 150*time.Second).Attempts, 2)
 	for user, count := range w.Deliveries() {
 		require.Equal(t, 1, count, user)

@@ -15,7 +15,7 @@ import (
 func TestDevDeliversTheFirstPushWithinASecond(t *testing.T) {
 	t.Parallel()
 	dev := testenv.StartPushq(t, []string{"dev", "--listen", "127.0.0.1:0"})
-	waitReady(t, dev)
+	dev.WaitReady()
 
 	posted := time.Now()
 	id := accept(t, dev, "463B3209-6E33-4E88-AF52-CDA87C0550EC")

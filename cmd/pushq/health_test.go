@@ -43,7 +43,7 @@ func TestHealthCommand(t *testing.T) {
 	require.Contains(t, printed[0], "refused")
 
 	serve := testenv.StartPushq(t, []string{"serve"}, append(w.Environment(nil...), "PUSHQ_HTTP_LISTEN="+address)...)
-	waitReady(t, serve)
+	serve.WaitReady()
 	for _, arguments := range [][]string{nil, {"--ready"}} {
 		code, printed = health(arguments...)
 		require.Zero(t, code)

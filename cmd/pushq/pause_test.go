@@ -56,7 +56,7 @@ func TestAPauseStopsSendingAndLosesNothing(t *testing.T) {
 	waiting := acceptMany(t, serve, 5, "waiting-")
 	require.Equal(t, "paused", queues()["status"])
 	require.Equal(t, []any{"swrve", "swrve-window"}, queues()["paused"])
-	waitReady(t, serve)
+	serve.WaitReady()
 	waitFor(t, serve, inFlight, tasks.Sent, 20*time.Second)
 	output, err = w.operate("pause")
 	require.NoError(t, err, "again is no error")

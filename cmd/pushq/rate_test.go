@@ -48,7 +48,7 @@ func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (s
 	start := func(subcommand string) *testenv.Process {
 		process := testenv.StartProgram(t, binary, []string{subcommand, "--listen", "127.0.0.1:0"},
 			w.Environment("SWRVE_DELAYMILLIS=10.3")...)
-		waitReady(t, process)
+		process.WaitReady()
 		return process
 	}
 	processes := []*testenv.Process{start("api"), start("worker"), start("worker")}

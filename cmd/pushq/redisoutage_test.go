@@ -43,7 +43,7 @@ func TestPostWhileRedisIsAway(t *testing.T) {
 			}
 			outage.end(w)
 
-			waitReady(t, serve)
+			serve.WaitReady()
 			after := accept(t, serve, "after")
 			waitFor(t, serve, after, tasks.Sent, 20*time.Second)
 		})
@@ -98,7 +98,7 @@ func TestServeWaitsForARedisThatComesLater(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, ready.StatusCode)
 
 	w.Redis.Start()
-	waitReady(t, serve)
+	serve.WaitReady()
 	waitFor(t, serve, accept(t, serve, "later"), tasks.Sent, 20*time.Second)
 }
 
@@ -109,7 +109,7 @@ func TestARedisThatComesBackEmptyIsUsedAgain(t *testing.T) {
 	waitFor(t, serve, accept(t, serve, "before"), tasks.Sent, 20*time.Second)
 	w.Redis.Stop()
 	w.Redis.Start()
-	waitReady(t, serve)
+	serve.WaitReady()
 	id := accept(t, serve, "after")
 	testenv.Eventually(t, 30*time.Second, "the push to be found and SENT", func() bool {
 		response, err := client.Get(serve.URL() + "/push/" + id)

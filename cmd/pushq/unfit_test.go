@@ -66,7 +66,7 @@ func TestARedisThatBecomesUnfitGetsNoPushes(t *testing.T) {
 	require.ErrorContains(t, err, "(503)")
 	require.Equal(t, tasks.Scheduled, lookUp(t, serve, waiting).Status)
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
-	waitReady(t, serve)
+	serve.WaitReady()
 	waitFor(t, serve, accept(t, serve, "later"), tasks.Sent, 20*time.Second)
 	require.NoError(t, cancel())
 }

@@ -47,11 +47,6 @@ func (w *world) startReady(subcommand string, settings ...string) *testenv.Proce
 	return w.StartReady(w.t, subcommand, settings...)
 }
 
-func waitReady(t *testing.T, process *testenv.Process) {
-	t.Helper()
-	process.WaitReady()
-}
-
 // pushAnswer is a push as GET /push/{id} shows it.
 type pushAnswer struct {
 	ID            string          `json:"id"`
