@@ -36,15 +36,15 @@ type sizes struct {
 }
 
 var fullSizes = sizes{
-	rounds: 5, longRounds: 3,
-	rateWorkers: []int{1, 2, 4}, rateWarmup: 5 * time.Second, rateDuration: 45 * time.Second, rateRepeats: 5,
-	acceptWarmup: 2 * time.Second, acceptDuration: 10 * time.Second,
+	rounds: 4, longRounds: 3,
+	rateWorkers: []int{1, 2, 4}, rateWarmup: 4 * time.Second, rateDuration: 25 * time.Second, rateRepeats: 5,
+	acceptWarmup: 2 * time.Second, acceptDuration: 8 * time.Second,
 	drainPushes: 30_000, drainPushesSlowRedis: 6000,
 	idleQuiet: 10 * time.Second, idlePushes: 40, idleGap: 600 * time.Millisecond,
 	herdPushes: 100_000, herdWait: 90 * time.Second, herdImmediate: 100, herdGap: 200 * time.Millisecond,
 	windowPushes: 1000, windowSeconds: 20,
 	memoryPushes:  50_000,
-	millionPushes: 1_000_000, millionWait: 500 * time.Second, millionLookups: 2000,
+	millionPushes: 1_000_000, millionWait: 400 * time.Second, millionLookups: 2000,
 	commandPushes: 6000,
 }
 

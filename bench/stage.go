@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -28,6 +29,11 @@ func (b *bench) onStage(body func(t *stage)) error {
 	go func() {
 		defer close(done)
 		defer t.cleanUp()
+		defer func() {
+			if cause := recover(); cause != nil { // one comparison is lost, not all
+				t.fail(fmt.Sprintf("panic: %v\n%s", cause, debug.Stack()))
+			}
+		}()
 		body(t)
 	}()
 	<-done

@@ -66,7 +66,10 @@ func TestRepliesToEnqueuesAreLost(t *testing.T) {
 // the client repeats a command.
 func TestRepliesToAttemptsAreLost(t *testing.T) {
 	t.Parallel()
-	for _, script := range []string{"begin", "finish"} {
+	for script, files := range map[string][]string{
+		"begin":  {"record.lua", "begin.lua"},
+		"finish": {"record.lua", "complete.lua", "finish.lua"},
+	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
 			const inARow = 10
@@ -78,7 +81,7 @@ func TestRepliesToAttemptsAreLost(t *testing.T) {
 			w.start("worker", "SWRVE_DELAYMILLIS=8")
 			callers := newCallers(t)
 			stop := callers.postEvery(20*time.Millisecond, api.URL())
-			cutReplies(t, proxy, scriptHash(t, "record.lua", script+".lua"), inARow)
+			cutReplies(t, proxy, scriptHash(t, files...), inARow)
 			stop()
 
 			w.waitUntilEnded(callers, api, recoveryTimeout)

@@ -175,10 +175,10 @@ func TestPollersFor(t *testing.T) {
 	}{
 		{0, 4 * time.Millisecond, 1}, // not measured yet
 		{100 * time.Microsecond, 4 * time.Millisecond, 1},
-		{100 * time.Microsecond, 100 * time.Microsecond, 3}, // no limit to speak of
+		{100 * time.Microsecond, 100 * time.Microsecond, 8}, // no limit to speak of
 		{4 * time.Millisecond, 7 * time.Millisecond, 1},
 		{4 * time.Millisecond, 5 * time.Millisecond, 2},
-		{5 * time.Millisecond, 4 * time.Millisecond, 2},
+		{5 * time.Millisecond, 5 * time.Millisecond, 2},
 		{5 * time.Millisecond, 3420 * time.Microsecond, 3},
 		{time.Second, time.Millisecond, 8},
 	} {

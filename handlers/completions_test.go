@@ -16,22 +16,22 @@ import (
 
 var completionKeys = []string{"asynq:{q}:active", "asynq:{q}:lease", "asynq:{q}:completed", "asynq:{q}:t:id", "asynq:{q}:processed:day", "asynq:{q}:processed"}
 
-// What asynq writes about a push that has been handled, and nothing else of it,
-// goes through the client for completions.
-func TestCompletionsHaveTheirClient(t *testing.T) {
+// What asynq does for every single task goes through the pipeline, and nothing else
+// does.
+func TestTasksAreTakenAndCompletedThroughThePipeline(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	completions := redis.NewClient(&redis.Options{Addr: server.Addr(), ClientName: "completions"})
-	t.Cleanup(func() { _ = completions.Close() })
-	seen := make(chan []any, 100)
-	completions.AddHook(seeing{seen})
+	pipeline := redis.NewClient(&redis.Options{Addr: server.Addr(), ClientName: "pipeline"})
+	t.Cleanup(func() { _ = pipeline.Close() })
+	seen := make(chan []any, 10_000)
+	pipeline.AddHook(seeing{seen})
 	queue := tasks.Swrve.Queues()[0]
 	client := asynq.NewClientFromRedisClient(server.Client(t))
 	for _, outcome := range []string{"", "fails", "is archived"} {
 		_, err := client.Enqueue(asynq.NewTask(tasks.Swrve.TaskType(), []byte(outcome), asynq.Queue(queue), asynq.Retention(time.Hour)))
 		require.NoError(t, err)
 	}
-	servers, err := StartServers(server.Client(t), completions, asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
+	servers, err := StartServers(server.Client(t), pipeline, asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
 		switch string(task.Payload()) {
 		case "fails":
 			return context.DeadlineExceeded
@@ -52,14 +52,15 @@ func TestCompletionsHaveTheirClient(t *testing.T) {
 	servers.Stop()
 	servers.Shutdown()
 	close(seen)
-	var scripts int
+	keys := map[string]int{} // the first of each script
 	for arguments := range seen {
 		if arguments[0] == "evalsha" {
-			scripts++
-			require.Equal(t, "asynq:{"+queue+"}:active", arguments[3])
+			keys[arguments[3].(string)]++
 		}
 	}
-	require.Equal(t, 1, scripts)
+	require.Equal(t, 1, keys["asynq:{"+queue+"}:active"], "one has ended well")
+	require.GreaterOrEqual(t, keys["asynq:{"+queue+"}:pending"], 3)
+	require.Len(t, keys, 1+len(tasks.Swrve.Queues()), "%v", keys)
 }
 
 type seeing struct{ seen chan<- []any }
@@ -81,11 +82,11 @@ func TestACompletionThatComesTooLateIsNotWritten(t *testing.T) {
 	client := server.Client(t)
 	sha, err := client.ScriptLoad(t.Context(), "return redis.call('INCR', KEYS[1])").Result()
 	require.NoError(t, err)
-	poller := &idlePoller{completions: client, onFault: func() {}}
+	poller := &idlePoller{pipeline: client, onFault: func() {}}
 	ended, end := context.WithCancel(t.Context())
-	require.NoError(t, poller.EvalSha(ended, sha, completionKeys).Err())
+	require.NoError(t, poller.EvalSha(ended, sha, completionKeys, "id").Err())
 	end()
-	require.ErrorIs(t, poller.EvalSha(ended, sha, completionKeys).Err(), context.Canceled)
+	require.ErrorIs(t, poller.EvalSha(ended, sha, completionKeys, "id").Err(), context.Canceled)
 	require.Equal(t, "1", client.Get(t.Context(), completionKeys[0]).Val())
 }
 
@@ -96,9 +97,55 @@ func TestFaultsOfCompletionsAreCounted(t *testing.T) {
 	sha, err := client.ScriptLoad(t.Context(), "return redis.error_reply(ARGV[1])").Result()
 	require.NoError(t, err)
 	faults := 0
-	poller := &idlePoller{completions: client, onFault: func() { faults++ }}
+	poller := &idlePoller{pipeline: client, onFault: func() { faults++ }}
 	require.Error(t, poller.EvalSha(t.Context(), sha, completionKeys, "NOT FOUND").Err())
 	require.Zero(t, faults, "somebody else has ended the task")
 	require.Error(t, poller.EvalSha(t.Context(), sha, completionKeys, "OOM").Err())
 	require.Equal(t, 1, faults)
+}
+
+// A task that was completed together with its record is not completed again.
+func TestWhatIsCompletedIsNotCompletedAgain(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	client := server.Client(t)
+	sha, err := client.ScriptLoad(t.Context(), "return redis.call('INCR', KEYS[1])").Result()
+	require.NoError(t, err)
+	poller := &idlePoller{pipeline: client, onFault: func() {}, completed: func(id string) bool { return id == "done" }}
+	text, err := poller.EvalSha(t.Context(), sha, completionKeys, "done").Text()
+	require.NoError(t, err)
+	require.Equal(t, "OK", text)
+	require.Zero(t, client.Exists(t.Context(), completionKeys[0]).Val())
+	require.NoError(t, poller.EvalSha(t.Context(), sha, completionKeys, "other").Err())
+	require.EqualValues(t, 1, client.Exists(t.Context(), completionKeys[0]).Val())
+}
+
+var dequeueKeys = []string{"asynq:{q}:pending", "asynq:{q}:paused", "asynq:{q}:active", "asynq:{q}:lease"}
+
+// asynq repeats a dequeue that has failed at once.
+func TestADequeueThatFailsTakesItsTime(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	client := server.Client(t)
+	sha, err := client.ScriptLoad(t.Context(), "if ARGV[1] == '' then return 'task' end return redis.error_reply(ARGV[1])").Result()
+	require.NoError(t, err)
+	faults := 0
+	poller := &idlePoller{pipeline: client, onFault: func() { faults++ }, announcements: &announcements{closed: make(chan struct{})}}
+	dequeues := func(during time.Duration, argument string) (times int) {
+		for end := time.Now().Add(during); time.Now().Before(end); times++ {
+			require.Equal(t, argument == "", poller.EvalSha(t.Context(), sha, dequeueKeys, argument).Err() == nil)
+		}
+		return times
+	}
+	failed := dequeues(time.Second, "OOM command not allowed")
+	require.LessOrEqual(t, failed, 11)
+	require.Greater(t, failed, 1)
+	require.Equal(t, failed, faults)
+	require.Greater(t, dequeues(100*time.Millisecond, ""), 5, "nothing else is slowed down")
+	require.Equal(t, failed, faults)
+
+	poller.announcements.release()
+	started := time.Now()
+	require.Error(t, poller.EvalSha(t.Context(), sha, dequeueKeys, "OOM").Err())
+	require.Less(t, time.Since(started), pauseAfterFault, "stopping does not wait for it")
 }

@@ -32,6 +32,7 @@ type Provider interface {
 type Records interface {
 	Begin(context.Context, tasks.Attempting) (tasks.Begun, error)
 	Finish(context.Context, tasks.Push, tasks.Attempt, tasks.State) (recorded tasks.State, err error)
+	FinishSent(context.Context, tasks.Push, tasks.Attempt) (completed bool, err error)
 	Withdraw(ctx context.Context, push tasks.Push, token, reason string) error
 	End(context.Context, tasks.Push, tasks.State) error
 	Keep(ctx context.Context, push tasks.Push, until time.Time) error
@@ -89,6 +90,10 @@ type Delivery struct {
 	unrecorded         sync.Map
 	unrecordedWarnings rate.Sometimes // one of many pushes stands for all
 
+	// completed holds the ids of tasks that were completed with their records, until
+	// asynq comes to complete them (Completed).
+	completed sync.Map
+
 	runs    sync.WaitGroup
 	life    context.Context
 	abandon context.CancelFunc
@@ -127,6 +132,7 @@ func (d *Delivery) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	defer d.runs.Done()
 	id, _ := asynq.GetTaskID(ctx) // asynq sets both
 	queue, _ := asynq.GetQueueName(ctx)
+	d.completed.Delete(id) // left if asynq took the task for lost before it could ask
 	run := &run{
 		Delivery: d,
 		push:     tasks.Push{ID: id},
@@ -134,6 +140,13 @@ func (d *Delivery) ProcessTask(ctx context.Context, task *asynq.Task) error {
 		token:    ulid.Make().String(),
 	}
 	return run.deliver(ctx, task.Payload())
+}
+
+// Completed reports, once, whether a task that the handler has ended well is completed
+// in Redis already.
+func (d *Delivery) Completed(id string) bool {
+	_, completed := d.completed.LoadAndDelete(id)
+	return completed
 }
 
 const (

@@ -26,16 +26,17 @@ const (
 // idlePoller is the Redis client of one asynq server of one queue. Instead of
 // asking an empty queue a hundred times a second, the server is held back in its
 // dequeue (asynq rdb.go: Dequeue, called by one goroutine alone, processor.go:
-// exec) until a push is announced. And what it writes about each push that has
-// been handled goes through another client, together with the records.
+// exec) until a push is announced. And what it does for every single task goes through
+// another client, together with the records.
 //
 // It knows asynq's scripts by their keys. If a later asynq has others, nothing is
 // held back, and the server polls every taskCheckInterval.
 type idlePoller struct {
 	redis.UniversalClient
-	// completions writes that a task has been handled. It obeys no contexts.
-	completions   redis.UniversalClient
-	onFault       func() // of a completion
+	// pipeline is for taking tasks and for completing them. It obeys no contexts.
+	pipeline      redis.UniversalClient
+	completed     func(id string) bool // or nil
+	onFault       func()               // of the pipeline
 	announcements *announcements
 	queue         string
 	foundEmpty    int // times in a row
@@ -46,10 +47,13 @@ func (p *idlePoller) EvalSha(ctx context.Context, sha string, keys []string, arg
 	switch {
 	case p.dequeues(keys):
 		announced := p.announcements.next(p.queue) // before looking: none is missed
-		cmd := p.UniversalClient.EvalSha(ctx, sha, keys, args...)
-		if errors.Is(cmd.Err(), redis.Nil) {
+		cmd := p.inPipeline(ctx, sha, keys, args)
+		switch err := cmd.Err(); {
+		case errors.Is(err, redis.Nil):
 			p.park(ctx, keys, announced)
-		} else {
+		case redisconn.IsFault(err):
+			p.pause()
+		default:
 			p.foundEmpty = 0
 		}
 		return cmd
@@ -60,20 +64,42 @@ func (p *idlePoller) EvalSha(ctx context.Context, sha string, keys []string, arg
 		}
 		return cmd
 	case p.completes(keys):
-		if err := ctx.Err(); err != nil {
+		cmd := redis.NewCmd(ctx)
+		switch id, _ := args[0].(string); {
+		case p.completed != nil && p.completed(id):
+			cmd.SetVal("OK")
+		case ctx.Err() != nil:
 			// asynq repeats what failed with a context that has ended (processor.go:
 			// markAsComplete), when others may have got the task.
-			cmd := redis.NewCmd(ctx)
-			cmd.SetErr(err)
-			return cmd
-		}
-		cmd := p.completions.EvalSha(ctx, sha, keys, args...)
-		if redisconn.IsFault(cmd.Err()) {
-			p.onFault()
+			cmd.SetErr(ctx.Err())
+		default:
+			cmd = p.inPipeline(ctx, sha, keys, args)
 		}
 		return cmd
 	default:
 		return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
+	}
+}
+
+func (p *idlePoller) inPipeline(ctx context.Context, sha string, keys []string, args []any) *redis.Cmd {
+	cmd := p.pipeline.EvalSha(ctx, sha, keys, args...)
+	if redisconn.IsFault(cmd.Err()) {
+		p.onFault()
+	}
+	return cmd
+}
+
+// pauseAfterFault slows the server down while Redis answers with errors: asynq repeats
+// a failed dequeue at once (processor.go: exec), thousands of times a second while
+// Redis is out of memory.
+const pauseAfterFault = 100 * time.Millisecond
+
+func (p *idlePoller) pause() {
+	timer := time.NewTimer(pauseAfterFault)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.announcements.closed:
 	}
 }
 

@@ -69,18 +69,23 @@ func TestAWorkerDiesAfterTheEnd(t *testing.T) {
 		return errNone
 	})})
 	for user, end := range map[string]struct {
-		state tasks.State
-		text  string
+		state      tasks.State
+		queue      string
+		expression string
+		text       string
 	}{
-		"400-": {tasks.Failed, "failed: as the record says"},
-		"503-": {tasks.GivenUp, "given up: as the record says"},
-		"ann-": {tasks.Sent, asynq.ErrLeaseExpired.Error()}, // left over in a completed task
+		"400-": {tasks.Failed, "swrve", "", "failed: as the record says"},
+		"503-": {tasks.GivenUp, "swrve", "", "given up: as the record says"},
+		"bob-": {tasks.Sent, "swrve", "", ""},                                              // completed with the record: nothing is in between
+		"ann-": {tasks.Sent, "swrve-window", "* * * * * ?", asynq.ErrLeaseExpired.Error()}, // left over in a completed task
 	} {
-		id := w.acceptFor(user)
-		w.awaitText("swrve", id, end.text)
+		push := newPush(user)
+		push.CronExpression = end.expression
+		id := w.accept(push)
+		w.awaitText(end.queue, id, end.text)
 		require.Len(t, w.await(id, end.state, 1).Attempts, 1)
 		testenv.EventuallyNoError(t, patience, func() error {
-			task, err := w.inspector.GetTaskInfo("swrve", id)
+			task, err := w.inspector.GetTaskInfo(end.queue, id)
 			if err == nil && task.State != asynq.TaskStateArchived && task.State != asynq.TaskStateCompleted {
 				err = errors.New(task.State.String())
 			}

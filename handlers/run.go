@@ -75,7 +75,7 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	started := time.Now()
 	r.sending = true
 	outcome := r.request(send)
-	return r.conclude(outcome, time.Since(started))
+	return r.conclude(ctx, outcome, time.Since(started))
 }
 
 // request counts the request while it is under way, also if it panics.
@@ -284,11 +284,11 @@ func (r *run) recordWithoutRequest(ctx context.Context, outcome Outcome) error {
 			return r.withdraw(answer)
 		}
 	}
-	return r.conclude(outcome, 0)
+	return r.conclude(ctx, outcome, 0)
 }
 
 // conclude records the outcome of the attempt and returns the answer.
-func (r *run) conclude(outcome Outcome, took time.Duration) error {
+func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration) error {
 	finishedAt := time.Now() // not on Redis' clock: asynq keeps retries by the host's
 	// asynq cannot store a text that is not UTF-8, and keeps it with the task.
 	outcome.ErrorMessage = cut(outcome.ErrorMessage, maxMessage)
@@ -323,8 +323,8 @@ func (r *run) conclude(outcome Outcome, took time.Duration) error {
 		attempt.StartedAt = tasks.MillisOf(r.slot.RedisAt)
 	}
 	var recorded tasks.State
-	if err := r.persist(r.push.ID, func(ctx context.Context) (err error) {
-		recorded, err = r.records.Finish(ctx, r.push, attempt, end)
+	if err := r.persist(r.push.ID, func(life context.Context) (err error) {
+		recorded, err = r.finish(life, attempt, end, ctx.Err() == nil)
 		return err
 	}); err != nil {
 		// The record still shows the attempt in process; it will be found
@@ -338,6 +338,19 @@ func (r *run) conclude(outcome Outcome, took time.Duration) error {
 		return nil // if not by this attempt, by a late answer to an earlier one
 	}
 	return answer
+}
+
+// finish writes the outcome. While asynq still counts on this run, a push that is SENT
+// has its task completed with it.
+func (r *run) finish(ctx context.Context, attempt tasks.Attempt, end tasks.State, counted bool) (recorded tasks.State, err error) {
+	if end != tasks.Sent || !counted {
+		return r.records.Finish(ctx, r.push, attempt, end)
+	}
+	completed, err := r.records.FinishSent(ctx, r.push, attempt)
+	if completed {
+		r.completed.Store(r.push.ID, true)
+	}
+	return tasks.Sent, err
 }
 
 var _ asynq.Handler = (*Delivery)(nil)

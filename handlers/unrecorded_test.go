@@ -37,6 +37,11 @@ func (o *outage) Finish(context.Context, tasks.Push, tasks.Attempt, tasks.State)
 	return "", errors.New("no redis")
 }
 
+func (o *outage) FinishSent(ctx context.Context, push tasks.Push, attempt tasks.Attempt) (bool, error) {
+	_, err := o.Finish(ctx, push, attempt, tasks.Sent)
+	return false, err
+}
+
 func (o *outage) Withdraw(context.Context, tasks.Push, string, string) error { return nil }
 func (o *outage) Keep(context.Context, tasks.Push, time.Time) error          { return nil }
 func (o *outage) End(context.Context, tasks.Push, tasks.State) error         { return nil }

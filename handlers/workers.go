@@ -35,7 +35,10 @@ type ServersOptions struct {
 	// ShutdownTimeout must be longer than the longest send: asynq hands a
 	// running push to another worker after it.
 	ShutdownTimeout time.Duration
-	// OnFault is called when Redis has not taken a completion.
+	// Completed reports, once, whether a task that the handler has ended well is
+	// completed in Redis already. It may be nil.
+	Completed func(id string) bool
+	// OnFault is called when Redis has failed a command of the pipeline.
 	OnFault func()
 	Log     *slog.Logger
 }
@@ -47,18 +50,18 @@ type Servers struct {
 	announcements *announcements
 }
 
-// StartServers starts handing tasks to handler. client is asynq's, but for its
-// completions, which are written through a client that may be an auto-pipeline.
+// StartServers starts handing tasks to handler. client is asynq's, but for what it does
+// for every single task, which goes through pipeline (redisconn.Clients.Records).
 // The servers are returned also with an error:
 // those that have started must be stopped.
-func StartServers(client, completions redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
+func StartServers(client, pipeline redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
 	mux := asynq.NewServeMux()
 	mux.Handle(options.Channel.TaskType(), handler)
 	s := &Servers{announcements: listenToAnnouncements(client, options.Channel)}
 	pollers := min(options.Pollers, options.Concurrency) // a server handles at least one push
 	for _, queue := range options.Channel.Queues() {
 		for poller := range pollers {
-			poll := &idlePoller{UniversalClient: client, completions: completions, onFault: options.OnFault, announcements: s.announcements, queue: queue}
+			poll := &idlePoller{UniversalClient: client, pipeline: pipeline, completed: options.Completed, onFault: options.OnFault, announcements: s.announcements, queue: queue}
 			server := asynq.NewServerFromRedisClient(poll, asynq.Config{
 				Queues:                   map[string]int{queue: 1},
 				Concurrency:              share(options.Concurrency, pollers, poller),
@@ -125,8 +128,9 @@ func share(concurrency, pollers, poller int) int {
 	return part
 }
 
-// fetchCost is what a fetch takes beside the round trip, on a busy host.
-const fetchCost = 150 * time.Microsecond
+// fetchCost is what a fetch takes beside the round trip, on a host with no time to
+// spare: the goroutines and processes that take part in it each wait for their turn.
+const fetchCost = 700 * time.Microsecond
 
 // PollersFor is how many asynq servers a queue needs: one fetches one task at a
 // time.

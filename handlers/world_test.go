@@ -252,7 +252,10 @@ func (w *world) age(id string) {
 func (w *world) loadScript(name string) (sha string) {
 	w.t.Helper()
 	source := ""
-	for _, part := range []string{"record.lua", name} { // as tasks puts them together
+	for _, part := range map[string][]string{ // as tasks puts them together
+		"begin.lua":  {"record.lua", "begin.lua"},
+		"finish.lua": {"record.lua", "complete.lua", "finish.lua"},
+	}[name] {
 		text, err := os.ReadFile("../tasks/scripts/" + part)
 		require.NoError(w.t, err)
 		source += string(text)

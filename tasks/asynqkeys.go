@@ -11,7 +11,8 @@ import (
 // QueueKeyPrefix and the functions after it). They are used where its Client and
 // Inspector have no call: enqueuing many tasks at once, registering a queue,
 // listing from a cursor, taking from the archive, telling whether a queue is
-// paused, taking back what dead workers held, and mending faults.
+// paused, completing a task together with its record, taking back what dead workers
+// held, and mending faults.
 const asynqQueuesKey = "asynq:queues"
 
 // asynqStateKey is the list (pending, active) or sorted set (all others) of a
@@ -49,3 +50,7 @@ func asynqPausedKey(queue string) string { return "asynq:{" + queue + "}:paused"
 
 // asynqTaskKey is the hash of one task of a queue.
 func asynqTaskKey(queue, id string) string { return "asynq:{" + queue + "}:t:" + id }
+
+// asynqProcessedKey is the number of tasks that a queue has had handled. With a colon
+// and a date of UTC behind it, it is the number of that day.
+func asynqProcessedKey(queue string) string { return "asynq:{" + queue + "}:processed" }

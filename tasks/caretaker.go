@@ -237,7 +237,7 @@ func (c *Caretaker) take(ctx context.Context, queue string, archived archivedTas
 // this process dies in between, a record without an end and without a task
 // says CANCELLED too (StateOf).
 func (c *Caretaker) cancel(ctx context.Context, queue string, push Push) (gone bool, err error) {
-	if _, err := c.records.finish(ctx, push, nil, "record", ""); err != nil {
+	if err := c.records.End(ctx, push, ""); err != nil {
 		return false, err
 	}
 	gone, err = c.remove(ctx, queue, push.ID)

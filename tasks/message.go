@@ -9,13 +9,14 @@ import (
 // The fields of asynq's message that pushq sets, as asynq v0.26.0 numbers them
 // (internal/proto/asynq.proto); those of value zero are left out.
 const (
-	messageType      = protowire.Number(1)
-	messagePayload   = protowire.Number(2)
-	messageID        = protowire.Number(3)
-	messageQueue     = protowire.Number(4)
-	messageRetry     = protowire.Number(5)
-	messageTimeout   = protowire.Number(8)
-	messageRetention = protowire.Number(12)
+	messageType        = protowire.Number(1)
+	messagePayload     = protowire.Number(2)
+	messageID          = protowire.Number(3)
+	messageQueue       = protowire.Number(4)
+	messageRetry       = protowire.Number(5)
+	messageTimeout     = protowire.Number(8)
+	messageRetention   = protowire.Number(12)
+	messageCompletedAt = protowire.Number(13)
 )
 
 // newMessage encodes the task that newTask returns as asynq keeps it in Redis.

@@ -16,11 +16,13 @@ var (
 	recordSource string
 	//go:embed scripts/begin.lua
 	beginSource string
+	//go:embed scripts/complete.lua
+	completeSource string
 	//go:embed scripts/finish.lua
 	finishSource string
 
 	beginScript  = redis.NewScript(recordSource + beginSource)
-	finishScript = redis.NewScript(recordSource + finishSource)
+	finishScript = redis.NewScript(recordSource + completeSource + finishSource)
 )
 
 // Retention says how long records and tasks live after a push has ended. All
@@ -135,46 +137,95 @@ func flag(set bool) string {
 // the push if this is its end (or ""). It may be repeated. It returns the end
 // that the record has now, which another run may have written.
 func (r *Records) Finish(ctx context.Context, push Push, attempt Attempt, end State) (State, error) {
-	return r.finish(ctx, push, &attempt, "record", end)
+	recorded, _, err := r.finish(ctx, finishing{push: push, attempt: &attempt, end: end})
+	return recorded, err
+}
+
+// FinishSent is Finish for an attempt that has delivered the push, by a run that
+// holds the push's asynq task. It completes the task as well, if it can, and reports
+// whether it has: asynq need not do it then.
+func (r *Records) FinishSent(ctx context.Context, push Push, attempt Attempt) (completed bool, err error) {
+	_, completed, err = r.finish(ctx, finishing{
+		push: push, attempt: &attempt, end: Sent,
+		// In a cluster, the other queue is not where the records are.
+		complete: r.channel.queue(push) == r.channel.ImmediateQueue(),
+	})
+	return completed, err
 }
 
 // Withdraw closes an attempt whose request was never made. It does not count,
 // and nothing happens if it was never recorded.
 func (r *Records) Withdraw(ctx context.Context, push Push, token, reason string) error {
 	none := int64(0)
-	_, err := r.finish(ctx, push, &Attempt{
+	_, _, err := r.finish(ctx, finishing{push: push, withdraw: true, attempt: &Attempt{
 		Token: token, Status: AttemptError, Millis: &none,
 		ErrorType: ErrorOther, ErrorMessage: reason, Uncounted: true,
-	}, "withdraw", "")
+	}})
 	return err
 }
 
-// End records the end of a push without an attempt.
+// End records the end of a push, or "" if only its content is to be kept, without an
+// attempt.
 func (r *Records) End(ctx context.Context, push Push, end State) error {
-	_, err := r.finish(ctx, push, nil, "record", end)
+	_, _, err := r.finish(ctx, finishing{push: push, end: end})
 	return err
 }
 
-func (r *Records) finish(ctx context.Context, push Push, attempt *Attempt, kind string, end State) (State, error) {
+// finishing is what finish.lua is to do.
+type finishing struct {
+	push     Push
+	attempt  *Attempt // nil for none
+	withdraw bool     // the attempt's request was never made
+	end      State    // "" for none
+	complete bool     // the push's task too
+}
+
+// kind is what finish.lua needs to know of the attempt to be quick.
+func (f finishing) kind() string {
+	switch {
+	case f.withdraw:
+		return "withdraw"
+	case f.attempt != nil && f.attempt.Status == AttemptOK && f.attempt.StartedAt != 0 && f.end == Sent:
+		return "sent"
+	default:
+		return "record"
+	}
+}
+
+func (r *Records) finish(ctx context.Context, f finishing) (recorded State, completed bool, err error) {
+	push := f.push
 	content, err := push.encode()
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	var outcome []byte
-	if attempt != nil {
-		if outcome, err = json.Marshal(attempt); err != nil {
-			return "", fmt.Errorf("encode an attempt of push %s: %w", push.ID, err)
+	var token string
+	if f.attempt != nil {
+		if outcome, err = json.Marshal(f.attempt); err != nil {
+			return "", false, fmt.Errorf("encode an attempt of push %s: %w", push.ID, err)
 		}
+		token = f.attempt.Token
 	}
-	recorded, err := finishScript.Run(ctx, r.redis,
-		[]string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.ClaimKey(push.ID)},
-		push.ID, content, outcome, kind, string(end),
+	keys := []string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.ClaimKey(push.ID)}
+	arguments := []any{
+		push.ID, content, outcome, token, f.kind(), string(f.end),
 		r.openSeconds(push), seconds(r.retention.Sent), seconds(r.retention.Dead),
-	).Text()
-	if err != nil {
-		return "", fmt.Errorf("finish an attempt of push %s: %w", push.ID, err)
 	}
-	return State(recorded), nil
+	if f.complete {
+		now := time.Now() // asynq completes tasks by the host's clock too
+		keys = append(keys, completionKeys(r.channel.queue(push), push.ID, now)...)
+		arguments = append(arguments, completionArguments(r.retention.Completed, now)...)
+	}
+	reply, err := finishScript.Run(ctx, r.redis, keys, arguments...).Slice()
+	if err != nil {
+		return "", false, fmt.Errorf("finish an attempt of push %s: %w", push.ID, err)
+	}
+	if len(reply) != 2 {
+		return "", false, fmt.Errorf("finish an attempt of push %s: unexpected reply %v", push.ID, reply)
+	}
+	ended, _ := reply[0].(string)
+	done, _ := reply[1].(int64)
+	return State(ended), done == 1, nil
 }
 
 // Keep makes the record outlive a wait until the given time, if there is one.

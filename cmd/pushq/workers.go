@@ -97,6 +97,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 		Pollers:         pollers,
 		RetryInterval:   s.settings.Push.Retry.Delay(),
 		ShutdownTimeout: provider.MaxDuration() + recordingTime,
+		Completed:       delivery.Completed,
 		OnFault:         s.metrics.QueueErrors.Inc,
 		Log:             s.log,
 	})

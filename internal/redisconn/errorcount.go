@@ -2,9 +2,16 @@ package redisconn
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
 )
+
+// IsFault reports whether an error is none of those that asynq's commands have
+// in the normal course of things.
+func IsFault(err error) bool {
+	return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") && !redis.HasErrorPrefix(err, "NOT FOUND")
+}
 
 // CountErrors calls count for every command of the client that fails: asynq's
 // servers only log errors of Redis, and repeat what failed.

@@ -16,14 +16,14 @@ type Clients struct {
 	// Intake is the accept path's: an auto-pipeline that never repeats a
 	// command and gives up 800 ms after it was sent.
 	Intake redis.UniversalClient
-	// Queue is for asynq's servers.
+	// Queue is for what asynq's servers do now and then.
 	Queue redis.UniversalClient
-	// Records is for what is written about every push that is sent: the records
-	// of its attempts, and asynq's notes of what it has handled. It is an
-	// auto-pipeline in both directions at once, because one that waits for the
-	// answers to a batch before it sends the next would cost an attempt up to two
-	// round trips. It obeys no contexts, repeats a command once, and gives up after
-	// four seconds: to dial and to wait, both twice.
+	// Records is for what is done about every single push: taking it from its queue,
+	// the records of its attempts, and its completion. It is an auto-pipeline in both
+	// directions at once, because one that waits for the answers to a batch before it
+	// sends the next would cost an attempt up to two round trips. It obeys no contexts,
+	// repeats a command once, and gives up after four seconds: to dial and to wait,
+	// both twice.
 	Records redis.UniversalClient
 	// Control is for the limiter.
 	Control redis.UniversalClient
@@ -71,7 +71,6 @@ func (s Server) Open(concurrency int) (*Clients, error) {
 		Control: target.open(use{pool: 16 + concurrency/4, timeout: 2 * time.Second, repeats: 2, redirects: 3, obeyContext: true}),
 		Read:    target.open(use{pool: 64, timeout: 2 * time.Second, repeats: -1, redirects: 1, obeyContext: true}),
 	}
-	clients.Queue.AddHook(errorPause{})
 	return clients, nil
 }
 

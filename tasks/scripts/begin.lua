@@ -17,7 +17,8 @@
 -- BUSY, ENDED (the record is at its end), SPENT (no attempts are left) and BRAKED.
 -- The same token gets the same answer again.
 
-local record = load_record(KEYS[1], ARGV[2])
+local stored = redis.call('GET', KEYS[1])
+local record = decode_record(stored, ARGV[2])
 local attempts = record.attempts or {}
 record.attempts = attempts
 
@@ -81,5 +82,9 @@ if ended then
 end
 
 attempts[#attempts + 1] = {token = ARGV[3], status = 'IN_PROCESS', startedAt = now}
-store()
+if stored then
+  store()
+else
+  redis.call('SET', KEYS[1], first_attempt(ARGV[2], ARGV[3]) .. milliseconds(now) .. '}]}', 'EX', ARGV[6])
+end
 return {'GO', #attempts, used() >= budget() and 1 or 0, interrupted, ''}

@@ -15,7 +15,7 @@
 -- process), SENT, or an end that another run has written since the caller
 -- looked. May be repeated.
 
-local record = load_record(KEYS[1], ARGV[2])
+local record = decode_record(redis.call('GET', KEYS[1]), ARGV[2])
 for _, attempt in ipairs(record.attempts or {}) do
   if attempt.status == 'OK' then return 'SENT' end
 end
