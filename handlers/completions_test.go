@@ -122,30 +122,94 @@ func TestWhatIsCompletedIsNotCompletedAgain(t *testing.T) {
 
 var dequeueKeys = []string{"asynq:{q}:pending", "asynq:{q}:paused", "asynq:{q}:active", "asynq:{q}:lease"}
 
-// asynq repeats a dequeue that has failed at once.
+// asynq repeats a dequeue that has failed at once, whichever way Redis was asked.
 func TestADequeueThatFailsTakesItsTime(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t)
-	client := server.Client(t)
-	sha, err := client.ScriptLoad(t.Context(), "if ARGV[1] == '' then return 'task' end return redis.error_reply(ARGV[1])").Result()
-	require.NoError(t, err)
-	faults := 0
-	poller := &idlePoller{pipeline: client, onFault: func() { faults++ }, announcements: &announcements{closed: make(chan struct{})}}
-	dequeues := func(during time.Duration, argument string) (times int) {
-		for end := time.Now().Add(during); time.Now().Before(end); times++ {
-			require.Equal(t, argument == "", poller.EvalSha(t.Context(), sha, dequeueKeys, argument).Err() == nil)
-		}
-		return times
-	}
-	failed := dequeues(time.Second, "OOM command not allowed")
-	require.LessOrEqual(t, failed, 11)
-	require.Greater(t, failed, 1)
-	require.Equal(t, failed, faults)
-	require.Greater(t, dequeues(100*time.Millisecond, ""), 5, "nothing else is slowed down")
-	require.Equal(t, failed, faults)
+	const source = "if ARGV[1] == '' then return 'task' end return redis.error_reply(ARGV[1])"
+	for name, dequeue := range map[string]func(p *idlePoller, sha, argument string) error{
+		"known script": func(p *idlePoller, sha, argument string) error {
+			return p.EvalSha(t.Context(), sha, dequeueKeys, argument).Err()
+		},
+		"unknown script": func(p *idlePoller, _, argument string) error {
+			return p.Eval(t.Context(), source, dequeueKeys, argument).Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			client := server.Client(t)
+			sha, err := client.ScriptLoad(t.Context(), source).Result()
+			require.NoError(t, err)
+			faults := 0
+			poller := &idlePoller{pipeline: client, onFault: func() { faults++ }, announcements: &announcements{closed: make(chan struct{})}}
+			dequeues := func(during time.Duration, argument string) (times int) {
+				for end := time.Now().Add(during); time.Now().Before(end); times++ {
+					require.Equal(t, argument == "", dequeue(poller, sha, argument) == nil)
+				}
+				return times
+			}
+			failed := dequeues(time.Second, "OOM command not allowed")
+			require.LessOrEqual(t, failed, 11)
+			require.Greater(t, failed, 1)
+			require.Equal(t, failed, faults)
+			require.Greater(t, dequeues(100*time.Millisecond, ""), 5, "nothing else is slowed down")
+			require.Equal(t, failed, faults)
 
-	poller.announcements.release()
-	started := time.Now()
-	require.Error(t, poller.EvalSha(t.Context(), sha, dequeueKeys, "OOM").Err())
-	require.Less(t, time.Since(started), pauseAfterFault, "stopping does not wait for it")
+			poller.announcements.release()
+			started := time.Now()
+			require.Error(t, dequeue(poller, sha, "OOM"))
+			require.Less(t, time.Since(started), pauseAfterFault, "stopping does not wait for it")
+		})
+	}
+}
+
+// recordsThatComplete complete every task, and do something else meanwhile.
+type recordsThatComplete struct {
+	Records
+	meanwhile func()
+}
+
+func (r recordsThatComplete) FinishSent(context.Context, tasks.Push, tasks.Attempt) (bool, error) {
+	r.meanwhile()
+	return true, nil
+}
+
+func (recordsThatComplete) Finish(context.Context, tasks.Push, tasks.Attempt, tasks.State) (tasks.State, error) {
+	return tasks.Sent, nil
+}
+
+func TestOnlyWhatAsynqWillAskForIsRemembered(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		queue    string
+		end      tasks.State
+		ended    bool // the context, before the outcome is written
+		meantime bool // or while it is
+		want     bool
+	}{
+		"sent":                     {queue: tasks.Swrve.ImmediateQueue(), end: tasks.Sent, want: true},
+		"windowed":                 {queue: tasks.Swrve.WindowQueue(), end: tasks.Sent},
+		"failed":                   {queue: tasks.Swrve.ImmediateQueue(), end: tasks.Failed},
+		"lease lost":               {queue: tasks.Swrve.ImmediateQueue(), end: tasks.Sent, ended: true},
+		"lease lost while writing": {queue: tasks.Swrve.ImmediateQueue(), end: tasks.Sent, meantime: true},
+	} {
+		counted, end := context.WithCancel(t.Context())
+		if test.ended {
+			end()
+		}
+		records := recordsThatComplete{meanwhile: func() {
+			if test.meantime {
+				end()
+			}
+		}}
+		delivery := NewDelivery(Options{Channel: tasks.Swrve}, nil, records, nil, nil, nil)
+		r := &run{Delivery: delivery, push: tasks.Push{ID: "id"}, queue: test.queue}
+		recorded, err := r.finish(t.Context(), counted, tasks.Attempt{}, test.end)
+		require.NoError(t, err)
+		require.Equal(t, tasks.Sent, recorded)
+		require.Equal(t, test.want, delivery.Completed("id"), name)
+		require.False(t, delivery.Completed("id"), name)
+		delivery.Close()
+		end()
+	}
 }

@@ -90,8 +90,9 @@ type Delivery struct {
 	unrecorded         sync.Map
 	unrecordedWarnings rate.Sometimes // one of many pushes stands for all
 
-	// completed holds the ids of tasks that were completed with their records, until
-	// asynq comes to complete them (Completed).
+	// completed holds the ids of immediate pushes whose tasks were completed with their
+	// records, until asynq comes to complete them (Completed). One stays behind if a
+	// lease ends at that very moment.
 	completed sync.Map
 
 	runs    sync.WaitGroup
@@ -132,7 +133,9 @@ func (d *Delivery) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	defer d.runs.Done()
 	id, _ := asynq.GetTaskID(ctx) // asynq sets both
 	queue, _ := asynq.GetQueueName(ctx)
-	d.completed.Delete(id) // left if asynq took the task for lost before it could ask
+	if queue == d.Channel.ImmediateQueue() {
+		d.completed.Delete(id)
+	}
 	run := &run{
 		Delivery: d,
 		push:     tasks.Push{ID: id},
@@ -142,8 +145,8 @@ func (d *Delivery) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	return run.deliver(ctx, task.Payload())
 }
 
-// Completed reports, once, whether a task that the handler has ended well is completed
-// in Redis already.
+// Completed reports, once, whether the task of an immediate push that the handler has
+// ended well is completed in Redis already.
 func (d *Delivery) Completed(id string) bool {
 	_, completed := d.completed.LoadAndDelete(id)
 	return completed

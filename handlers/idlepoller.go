@@ -44,10 +44,23 @@ type idlePoller struct {
 
 // EvalSha runs a script of asynq.
 func (p *idlePoller) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	return p.run(ctx, keys, args, func(client redis.UniversalClient) *redis.Cmd {
+		return client.EvalSha(ctx, sha, keys, args...)
+	})
+}
+
+// Eval does when Redis does not know the script (go-redis: Script.Run).
+func (p *idlePoller) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	return p.run(ctx, keys, args, func(client redis.UniversalClient) *redis.Cmd {
+		return client.Eval(ctx, script, keys, args...)
+	})
+}
+
+func (p *idlePoller) run(ctx context.Context, keys []string, args []any, call func(redis.UniversalClient) *redis.Cmd) *redis.Cmd {
 	switch {
 	case p.dequeues(keys):
 		announced := p.announcements.next(p.queue) // before looking: none is missed
-		cmd := p.inPipeline(ctx, sha, keys, args)
+		cmd := p.inPipeline(call)
 		switch err := cmd.Err(); {
 		case errors.Is(err, redis.Nil):
 			p.park(ctx, keys, announced)
@@ -58,7 +71,7 @@ func (p *idlePoller) EvalSha(ctx context.Context, sha string, keys []string, arg
 		}
 		return cmd
 	case p.forwards(keys):
-		cmd := p.UniversalClient.EvalSha(ctx, sha, keys, args...)
+		cmd := call(p.UniversalClient)
 		if moved, err := cmd.Int(); err == nil && moved > 0 {
 			p.announcements.announce(p.queue)
 		}
@@ -73,16 +86,16 @@ func (p *idlePoller) EvalSha(ctx context.Context, sha string, keys []string, arg
 			// markAsComplete), when others may have got the task.
 			cmd.SetErr(ctx.Err())
 		default:
-			cmd = p.inPipeline(ctx, sha, keys, args)
+			cmd = p.inPipeline(call)
 		}
 		return cmd
 	default:
-		return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
+		return call(p.UniversalClient)
 	}
 }
 
-func (p *idlePoller) inPipeline(ctx context.Context, sha string, keys []string, args []any) *redis.Cmd {
-	cmd := p.pipeline.EvalSha(ctx, sha, keys, args...)
+func (p *idlePoller) inPipeline(call func(redis.UniversalClient) *redis.Cmd) *redis.Cmd {
+	cmd := call(p.pipeline)
 	if redisconn.IsFault(cmd.Err()) {
 		p.onFault()
 	}

@@ -324,7 +324,7 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 	}
 	var recorded tasks.State
 	if err := r.persist(r.push.ID, func(life context.Context) (err error) {
-		recorded, err = r.finish(life, attempt, end, ctx.Err() == nil)
+		recorded, err = r.finish(life, ctx, attempt, end)
 		return err
 	}); err != nil {
 		// The record still shows the attempt in process; it will be found
@@ -340,15 +340,19 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 	return answer
 }
 
-// finish writes the outcome. While asynq still counts on this run, a push that is SENT
-// has its task completed with it.
-func (r *run) finish(ctx context.Context, attempt tasks.Attempt, end tasks.State, counted bool) (recorded tasks.State, err error) {
-	if end != tasks.Sent || !counted {
-		return r.records.Finish(ctx, r.push, attempt, end)
+// finish writes the outcome. While asynq still counts on this run, which its context
+// tells, an immediate push that is SENT has its task completed with it.
+func (r *run) finish(life, counted context.Context, attempt tasks.Attempt, end tasks.State) (recorded tasks.State, err error) {
+	// In a cluster, the tasks of the other queue are not where the records are.
+	if end != tasks.Sent || r.queue != r.Channel.ImmediateQueue() || counted.Err() != nil {
+		return r.records.Finish(life, r.push, attempt, end)
 	}
-	completed, err := r.records.FinishSent(ctx, r.push, attempt)
+	completed, err := r.records.FinishSent(life, r.push, attempt)
 	if completed {
 		r.completed.Store(r.push.ID, true)
+		if counted.Err() != nil {
+			r.completed.Delete(r.push.ID) // asynq will not ask
+		}
 	}
 	return tasks.Sent, err
 }

@@ -35,8 +35,8 @@ type ServersOptions struct {
 	// ShutdownTimeout must be longer than the longest send: asynq hands a
 	// running push to another worker after it.
 	ShutdownTimeout time.Duration
-	// Completed reports, once, whether a task that the handler has ended well is
-	// completed in Redis already. It may be nil.
+	// Completed reports, once, whether a task of the immediate queue that the handler
+	// has ended well is completed in Redis already. It may be nil.
 	Completed func(id string) bool
 	// OnFault is called when Redis has failed a command of the pipeline.
 	OnFault func()
@@ -61,7 +61,10 @@ func StartServers(client, pipeline redis.UniversalClient, handler asynq.Handler,
 	pollers := min(options.Pollers, options.Concurrency) // a server handles at least one push
 	for _, queue := range options.Channel.Queues() {
 		for poller := range pollers {
-			poll := &idlePoller{UniversalClient: client, pipeline: pipeline, completed: options.Completed, onFault: options.OnFault, announcements: s.announcements, queue: queue}
+			poll := &idlePoller{UniversalClient: client, pipeline: pipeline, onFault: options.OnFault, announcements: s.announcements, queue: queue}
+			if queue == options.Channel.ImmediateQueue() {
+				poll.completed = options.Completed
+			}
 			server := asynq.NewServerFromRedisClient(poll, asynq.Config{
 				Queues:                   map[string]int{queue: 1},
 				Concurrency:              share(options.Concurrency, pollers, poller),

@@ -175,6 +175,7 @@ func TestAFirstAttemptThatDeliversIsWrittenAsText(t *testing.T) {
 			s := newStory(t, client)
 			s.t = check
 			s.push.Message, s.push.PushKey = anyText().Draw(check, "message"), anyText().Draw(check, "pushKey")
+			require.NoError(check, client.ZAdd(s.ctx, Swrve.DeadKey(), redis.Z{Score: float64(time.Now().UnixMilli()), Member: s.push.ID}).Err())
 			keyed := rapid.Bool().Draw(check, "keyed")
 			if keyed {
 				require.NoError(check, client.Set(s.ctx, Swrve.ClaimKey(s.push.ID), "hash", time.Minute).Err())
@@ -194,6 +195,7 @@ func TestAFirstAttemptThatDeliversIsWrittenAsText(t *testing.T) {
 			require.WithinDuration(check, time.Now(), record.EndedAt.Time(), time.Minute)
 			require.Equal(check, &Record{Push: s.push, Attempts: []Attempt{attempt}, End: Sent, EndedAt: record.EndedAt}, record)
 			s.requireLifetime(testRetention.Sent)
+			require.False(check, s.dead())
 			if keyed {
 				require.Equal(check, "hash ended", client.Get(s.ctx, Swrve.ClaimKey(s.push.ID)).Val())
 			}

@@ -142,14 +142,10 @@ func (r *Records) Finish(ctx context.Context, push Push, attempt Attempt, end St
 }
 
 // FinishSent is Finish for an attempt that has delivered the push, by a run that
-// holds the push's asynq task. It completes the task as well, if it can, and reports
-// whether it has: asynq need not do it then.
+// holds the push's asynq task in the immediate queue. It completes the task as well, if
+// it is still held, and reports whether it is complete: asynq need not do it then.
 func (r *Records) FinishSent(ctx context.Context, push Push, attempt Attempt) (completed bool, err error) {
-	_, completed, err = r.finish(ctx, finishing{
-		push: push, attempt: &attempt, end: Sent,
-		// In a cluster, the other queue is not where the records are.
-		complete: r.channel.queue(push) == r.channel.ImmediateQueue(),
-	})
+	_, completed, err = r.finish(ctx, finishing{push: push, attempt: &attempt, end: Sent, complete: true})
 	return completed, err
 }
 
@@ -177,7 +173,7 @@ type finishing struct {
 	attempt  *Attempt // nil for none
 	withdraw bool     // the attempt's request was never made
 	end      State    // "" for none
-	complete bool     // the push's task too
+	complete bool     // the push's task in the immediate queue too
 }
 
 // kind is what finish.lua needs to know of the attempt to be quick.
@@ -213,7 +209,7 @@ func (r *Records) finish(ctx context.Context, f finishing) (recorded State, comp
 	}
 	if f.complete {
 		now := time.Now() // asynq completes tasks by the host's clock too
-		keys = append(keys, completionKeys(r.channel.queue(push), push.ID, now)...)
+		keys = append(keys, completionKeys(r.channel.ImmediateQueue(), push.ID, now)...)
 		arguments = append(arguments, completionArguments(r.retention.Completed, now)...)
 	}
 	reply, err := finishScript.Run(ctx, r.redis, keys, arguments...).Slice()

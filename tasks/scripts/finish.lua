@@ -27,6 +27,7 @@ local function finish()
   if ARGV[5] == 'sent' and is_first_attempt(stored, ARGV[2], ARGV[4]) then
     local rest = ',"attempts":[' .. ARGV[3] .. '],"end":"SENT","endedAt":' .. milliseconds(now) .. '}'
     redis.call('SET', KEYS[1], record_head(ARGV[2]) .. rest, 'EX', ARGV[8])
+    redis.call('ZREM', KEYS[2], ARGV[1]) -- cancelled and retried before the first attempt
     mark_claim(KEYS[3], ARGV[9])
     return 'SENT'
   end
