@@ -146,7 +146,8 @@ func (w *world) work(force workforce) (stop func()) {
 		handler = force.handler(handler)
 	}
 	servers, err := handlers.StartServers(w.clients.Queue, w.clients.Records, handler, handlers.ServersOptions{
-		Channel: tasks.Swrve, OnFault: func() {}, Concurrency: 32, Pollers: 2, RetryInterval: retryDelay,
+		Completed: delivery.Completed,
+		Channel:   tasks.Swrve, OnFault: func() {}, Concurrency: 32, Pollers: 2, RetryInterval: retryDelay,
 		ShutdownTimeout: force.shutdownTimeout, Log: log,
 	})
 	require.NoError(w.t, err)
