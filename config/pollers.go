@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// AutoPollers lets pushq choose the number of pollers by the round trip time to
-// Redis.
+// AutoPollers lets pushq choose the number of pollers.
 const AutoPollers Pollers = 0
 
 const maxPollers = 8

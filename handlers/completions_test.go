@@ -59,7 +59,7 @@ func TestTasksAreTakenAndCompletedThroughThePipeline(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, keys["asynq:{"+queue+"}:active"], "one has ended well")
-	require.GreaterOrEqual(t, keys["asynq:{"+queue+"}:pending"], 3)
+	require.Positive(t, keys["asynq:{"+queue+"}:pending"])
 	require.Len(t, keys, 1+len(tasks.Swrve.Queues()), "%v", keys)
 }
 
@@ -122,43 +122,43 @@ func TestWhatIsCompletedIsNotCompletedAgain(t *testing.T) {
 
 var dequeueKeys = []string{"asynq:{q}:pending", "asynq:{q}:paused", "asynq:{q}:active", "asynq:{q}:lease"}
 
-// asynq repeats a dequeue that has failed at once, whichever way Redis was asked.
+// asynq repeats a dequeue that has failed at once, whichever way it asks.
 func TestADequeueThatFailsTakesItsTime(t *testing.T) {
 	t.Parallel()
-	const source = "if ARGV[1] == '' then return 'task' end return redis.error_reply(ARGV[1])"
-	for name, dequeue := range map[string]func(p *idlePoller, sha, argument string) error{
-		"known script": func(p *idlePoller, sha, argument string) error {
-			return p.EvalSha(t.Context(), sha, dequeueKeys, argument).Err()
-		},
-		"unknown script": func(p *idlePoller, _, argument string) error {
-			return p.Eval(t.Context(), source, dequeueKeys, argument).Err()
-		},
+	for name, dequeue := range map[string]func(*idlePoller) error{
+		"known script":   func(p *idlePoller) error { return p.EvalSha(t.Context(), "sha", dequeueKeys).Err() },
+		"unknown script": func(p *idlePoller) error { return p.Eval(t.Context(), "source", dequeueKeys).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := testenv.StartRedis(t)
+			// Full from the start: a server needs more than this for itself.
+			server := testenv.StartRedis(t, "--maxmemory", "1")
 			client := server.Client(t)
-			sha, err := client.ScriptLoad(t.Context(), source).Result()
-			require.NoError(t, err)
 			faults := 0
-			poller := &idlePoller{pipeline: client, onFault: func() { faults++ }, announcements: &announcements{closed: make(chan struct{})}}
-			dequeues := func(during time.Duration, argument string) (times int) {
-				for end := time.Now().Add(during); time.Now().Before(end); times++ {
-					require.Equal(t, argument == "", dequeue(poller, sha, argument) == nil)
-				}
-				return times
+			poller := &idlePoller{
+				fetcher: &fetcher{client: client, queue: "q", concurrency: 1, log: slog.New(slog.DiscardHandler)},
+				onFault: func() { faults++ }, announcements: &announcements{closed: make(chan struct{})},
 			}
-			failed := dequeues(time.Second, "OOM command not allowed")
-			require.LessOrEqual(t, failed, 11)
-			require.Greater(t, failed, 1)
-			require.Equal(t, failed, faults)
-			require.Greater(t, dequeues(100*time.Millisecond, ""), 5, "nothing else is slowed down")
-			require.Equal(t, failed, faults)
+			require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+			require.NoError(t, client.LPush(t.Context(), "asynq:{q}:pending", "id").Err())
+			require.NoError(t, client.HSet(t.Context(), "asynq:{q}:t:id", "msg", "message").Err())
+			require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+			times := 0
+			for end := time.Now().Add(time.Second); time.Now().Before(end); times++ {
+				require.ErrorContains(t, dequeue(poller), "OOM")
+			}
+			require.LessOrEqual(t, times, 11)
+			require.Greater(t, times, 1)
+			require.Equal(t, times, faults)
 
 			poller.announcements.release()
 			started := time.Now()
-			require.Error(t, dequeue(poller, sha, "OOM"))
+			require.Error(t, dequeue(poller))
 			require.Less(t, time.Since(started), pauseAfterFault, "stopping does not wait for it")
+
+			require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+			require.NoError(t, dequeue(poller))
+			require.Equal(t, times+1, faults)
 		})
 	}
 }

@@ -26,17 +26,18 @@ const (
 // idlePoller is the Redis client of one asynq server of one queue. Instead of
 // asking an empty queue a hundred times a second, the server is held back in its
 // dequeue (asynq rdb.go: Dequeue, called by one goroutine alone, processor.go:
-// exec) until a push is announced. And what it does for every single task goes through
-// another client, together with the records.
+// exec) until a push is announced. What it takes comes from the queue's fetcher, and its
+// completions go through the pipeline of the records.
 //
 // It knows asynq's scripts by their keys. If a later asynq has others, nothing is
 // held back, and the server polls every taskCheckInterval.
 type idlePoller struct {
 	redis.UniversalClient
-	// pipeline is for taking tasks and for completing them. It obeys no contexts.
+	fetcher *fetcher
+	// pipeline is for completions. It obeys no contexts.
 	pipeline      redis.UniversalClient
 	completed     func(id string) bool // or nil
-	onFault       func()               // of the pipeline
+	onFault       func()               // of the fetcher and the pipeline
 	announcements *announcements
 	queue         string
 	foundEmpty    int // times in a row
@@ -60,13 +61,18 @@ func (p *idlePoller) run(ctx context.Context, keys []string, args []any, call fu
 	switch {
 	case p.dequeues(keys):
 		announced := p.announcements.next(p.queue) // before looking: none is missed
-		cmd := p.inPipeline(call)
-		switch err := cmd.Err(); {
+		cmd := redis.NewCmd(ctx)
+		message, err := p.fetcher.next(ctx)
+		switch {
 		case errors.Is(err, redis.Nil):
+			cmd.SetErr(redis.Nil)
 			p.park(ctx, keys, announced)
-		case redisconn.IsFault(err):
+		case err != nil:
+			cmd.SetErr(err)
+			p.onFault()
 			p.pause()
 		default:
+			cmd.SetVal(message)
 			p.foundEmpty = 0
 		}
 		return cmd
@@ -86,20 +92,15 @@ func (p *idlePoller) run(ctx context.Context, keys []string, args []any, call fu
 			// markAsComplete), when others may have got the task.
 			cmd.SetErr(ctx.Err())
 		default:
-			cmd = p.inPipeline(call)
+			cmd = call(p.pipeline)
+			if redisconn.IsFault(cmd.Err()) {
+				p.onFault()
+			}
 		}
 		return cmd
 	default:
 		return call(p.UniversalClient)
 	}
-}
-
-func (p *idlePoller) inPipeline(call func(redis.UniversalClient) *redis.Cmd) *redis.Cmd {
-	cmd := call(p.pipeline)
-	if redisconn.IsFault(cmd.Err()) {
-		p.onFault()
-	}
-	return cmd
 }
 
 // pauseAfterFault slows the server down while Redis answers with errors: asynq repeats

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -18,9 +17,6 @@ const (
 	// taskCheckInterval is short because idlePoller does the waiting.
 	taskCheckInterval        = time.Millisecond
 	delayedTaskCheckInterval = 500 * time.Millisecond
-
-	// maxPollers bounds the asynq servers of one queue.
-	maxPollers = 8
 )
 
 // ServersOptions says how a channel's queues are served.
@@ -48,6 +44,7 @@ type ServersOptions struct {
 type Servers struct {
 	servers       []*asynq.Server
 	announcements *announcements
+	fetchers      map[string]*fetcher // by queue
 }
 
 // StartServers starts handing tasks to handler. client is asynq's, but for what it does
@@ -55,13 +52,19 @@ type Servers struct {
 // The servers are returned also with an error:
 // those that have started must be stopped.
 func StartServers(client, pipeline redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
+	s := &Servers{announcements: listenToAnnouncements(client, options.Channel), fetchers: map[string]*fetcher{}}
+	for _, queue := range options.Channel.Queues() {
+		s.fetchers[queue] = &fetcher{client: pipeline, queue: queue, concurrency: options.Concurrency, log: options.Log}
+	}
 	mux := asynq.NewServeMux()
-	mux.Handle(options.Channel.TaskType(), handler)
-	s := &Servers{announcements: listenToAnnouncements(client, options.Channel)}
+	mux.Handle(options.Channel.TaskType(), counted(handler, s.fetchers))
 	pollers := min(options.Pollers, options.Concurrency) // a server handles at least one push
 	for _, queue := range options.Channel.Queues() {
 		for poller := range pollers {
-			poll := &idlePoller{UniversalClient: client, pipeline: pipeline, onFault: options.OnFault, announcements: s.announcements, queue: queue}
+			poll := &idlePoller{
+				UniversalClient: client, fetcher: s.fetchers[queue], pipeline: pipeline, onFault: options.OnFault,
+				announcements: s.announcements, queue: queue,
+			}
 			if queue == options.Channel.ImmediateQueue() {
 				poll.completed = options.Completed
 			}
@@ -100,15 +103,19 @@ func StartServers(client, pipeline redis.UniversalClient, handler asynq.Handler,
 	return s, nil
 }
 
-// Stop ends the fetching of new tasks.
+// Stop ends the fetching of new tasks. It may be repeated.
 func (s *Servers) Stop() {
 	s.announcements.release()
 	s.each((*asynq.Server).Stop)
+	for _, fetcher := range s.fetchers {
+		fetcher.close()
+	}
 }
 
 // Shutdown returns when all handlers have ended, or ShutdownTimeout has passed
 // and their tasks have been put back.
 func (s *Servers) Shutdown() {
+	s.Stop()
 	s.announcements.stop()
 	s.each((*asynq.Server).Shutdown)
 }
@@ -129,17 +136,6 @@ func share(concurrency, pollers, poller int) int {
 		part++
 	}
 	return part
-}
-
-// fetchCost is what a fetch takes beside the round trip, on a host with no time to
-// spare: the goroutines and processes that take part in it each wait for their turn.
-const fetchCost = 700 * time.Microsecond
-
-// PollersFor is how many asynq servers a queue needs: one fetches one task at a
-// time.
-func PollersFor(roundTrip, delay time.Duration) int {
-	needed := int(math.Ceil((1.5*float64(roundTrip) + float64(fetchCost)) / float64(delay)))
-	return min(max(needed, 1), maxPollers)
 }
 
 // asynqLog passes asynq's lines on. What asynq warns about is what the pipeline

@@ -62,10 +62,7 @@ type workforce struct {
 func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 	settings := s.settings.Swrve
 	concurrency := settings.EffectiveConcurrency()
-	pollers := int(settings.Pollers)
-	if settings.Pollers == config.AutoPollers {
-		pollers = handlers.PollersFor(s.clock.RoundTrip(), settings.Delay())
-	}
+	pollers := max(int(settings.Pollers), 1) // one fetches as many at a time as can be handled
 
 	if len(settings.MessagePrototypePushKeys) == 0 {
 		s.log.Warn("swrve.messagePrototypePushKeys is empty: every push will end FAILED")
