@@ -136,7 +136,7 @@ func TestADequeueThatFailsTakesItsTime(t *testing.T) {
 			client := server.Client(t)
 			faults := 0
 			poller := &idlePoller{
-				fetcher: &fetcher{client: client, queue: "q", concurrency: 1, log: slog.New(slog.DiscardHandler)},
+				fetcher: newFetcher(client, "q", 1, slog.New(slog.DiscardHandler)),
 				onFault: func() { faults++ }, announcements: &announcements{closed: make(chan struct{})},
 			}
 			require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "0").Err())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -14,17 +13,15 @@ import (
 )
 
 const (
-	// leaseDuration is asynq's (internal/rdb: LeaseDuration). Its heartbeat extends the
-	// leases of the tasks that it has been given.
-	leaseDuration = 30 * time.Second
 	// maxFetched bounds what one call takes: it keeps Redis from others for a
 	// fraction of a millisecond.
 	maxFetched = 32
-	// maxHeld is how long a task may wait here for asynq to ask for it. It is no
-	// longer, so that its lease is still good.
+	// maxHeld is how long a task may wait here for asynq to ask for it. Its lease
+	// is good for half a minute, but another process may have room for it.
 	maxHeld = time.Second
-	// maxRepeated is how long a call whose answer is missing is repeated as it was.
-	maxRepeated = 10 * time.Second
+	// beginsWithin is how long after asynq was given a task its handler begins, if
+	// asynq runs it at all: not if its context has ended (processor.go: exec).
+	beginsWithin = 10 * time.Second
 )
 
 // A fetcher takes the tasks of one queue for all asynq servers of this process that
@@ -32,58 +29,50 @@ const (
 // begun at once. asynq asks for one at a time (processor.go: exec), which costs a round
 // trip for each. It is safe for concurrent use.
 type fetcher struct {
-	client      redis.UniversalClient
-	queue       string
 	concurrency int // of all servers
 	log         *slog.Logger
 
-	inWork atomic.Int64 // tasks that asynq was given and whose handlers have not ended
-
-	mutex    sync.Mutex // also while a call is under way: the others wait for what it brings
+	fetching sync.Mutex // for what follows, also during a call: the others wait for what it brings
+	taker    *tasks.Taker
 	taken    []tasks.Taken
 	takenAt  time.Time
-	leaseEnd time.Time // of the call whose answer is missing, or zero
+
+	counting sync.Mutex           // for what follows
+	given    map[string]time.Time // to asynq, by id; their handlers have not begun
+	begun    int                  // handlers that have not ended
+}
+
+func newFetcher(client redis.UniversalClient, queue string, concurrency int, log *slog.Logger) *fetcher {
+	return &fetcher{concurrency: concurrency, log: log, taker: tasks.NewTaker(client, queue), given: make(map[string]time.Time)}
 }
 
 // next returns the message of a task, or redis.Nil if there is none.
 func (f *fetcher) next(ctx context.Context) (message string, err error) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
+	f.fetching.Lock()
+	defer f.fetching.Unlock()
 	if len(f.taken) > 0 && time.Since(f.takenAt) > maxHeld {
 		f.giveBack(ctx)
 	}
 	if len(f.taken) == 0 {
-		if err := f.fetch(ctx); err != nil {
+		f.taken, err = f.taker.Take(ctx, min(max(f.free(), 1), maxFetched))
+		if err != nil {
 			return "", err
 		}
 		if len(f.taken) == 0 {
 			return "", redis.Nil
 		}
+		f.takenAt = time.Now()
 	}
-	message = f.taken[0].Message
+	one := f.taken[0]
 	f.taken = f.taken[1:]
-	f.inWork.Add(1)
-	return message, nil
-}
-
-func (f *fetcher) fetch(ctx context.Context) (err error) {
-	now := time.Now()
-	if f.leaseEnd.Before(now.Add(leaseDuration - maxRepeated)) {
-		f.leaseEnd = now.Add(leaseDuration)
-	}
-	free := f.concurrency - int(f.inWork.Load())
-	f.taken, err = tasks.Take(ctx, f.client, f.queue, f.leaseEnd, min(max(free, 1), maxFetched))
-	if err != nil {
-		return err
-	}
-	f.takenAt, f.leaseEnd = now, time.Time{}
-	return nil
+	f.give(one.ID)
+	return one.Message, nil
 }
 
 // giveBack puts back what has not been asked for. If Redis does not take it, it comes
 // back when its lease has run out.
 func (f *fetcher) giveBack(ctx context.Context) {
-	if err := tasks.GiveBack(ctx, f.client, f.queue, f.taken); err != nil {
+	if err := f.taker.GiveBack(ctx, f.taken); err != nil {
 		f.log.Warn("tasks wait for the end of their lease", slog.Any("error", err))
 	}
 	f.taken = nil
@@ -91,19 +80,60 @@ func (f *fetcher) giveBack(ctx context.Context) {
 
 // close gives back what is left. The servers must have stopped asking.
 func (f *fetcher) close() {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
+	f.fetching.Lock()
+	defer f.fetching.Unlock()
+	ctx := context.Background()
+	if f.taker.Unanswered() {
+		f.taken, _ = f.taker.Take(ctx, 1) // what the last call may have taken
+	}
 	if len(f.taken) > 0 {
-		f.giveBack(context.Background())
+		f.giveBack(ctx)
 	}
 }
 
-// counted is a handler that tells its queue's fetcher when it has ended.
+func (f *fetcher) give(id string) {
+	f.counting.Lock()
+	defer f.counting.Unlock()
+	f.given[id] = time.Now()
+}
+
+func (f *fetcher) begin(id string) {
+	f.counting.Lock()
+	defer f.counting.Unlock()
+	delete(f.given, id)
+	f.begun++
+}
+
+func (f *fetcher) end() {
+	f.counting.Lock()
+	defer f.counting.Unlock()
+	f.begun--
+}
+
+// free is how many handlers have nothing to do.
+func (f *fetcher) free() int {
+	f.counting.Lock()
+	defer f.counting.Unlock()
+	free := f.concurrency - f.begun - len(f.given)
+	if free > 0 {
+		return free
+	}
+	for id, at := range f.given {
+		if time.Since(at) > beginsWithin {
+			delete(f.given, id)
+		}
+	}
+	return f.concurrency - f.begun - len(f.given)
+}
+
+// counted is a handler that tells its queue's fetcher when it begins and ends.
 func counted(handler asynq.Handler, fetchers map[string]*fetcher) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		queue, _ := asynq.GetQueueName(ctx)
 		if fetcher, known := fetchers[queue]; known {
-			defer fetcher.inWork.Add(-1)
+			id, _ := asynq.GetTaskID(ctx)
+			fetcher.begin(id)
+			defer fetcher.end()
 		}
 		return handler.ProcessTask(ctx, task)
 	})

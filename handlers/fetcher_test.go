@@ -17,8 +17,8 @@ import (
 
 const fetchedQueue = "swrve"
 
-// newFetcher returns a fetcher for a queue with so many tasks, and their ids.
-func newFetcher(t *testing.T, client redis.UniversalClient, concurrency, pending int) (*fetcher, []string) {
+// fetcherFor returns a fetcher for a queue with so many tasks, and their ids.
+func fetcherFor(t *testing.T, client redis.UniversalClient, concurrency, pending int) (*fetcher, []string) {
 	t.Helper()
 	var ids []string
 	enqueuer := asynq.NewClientFromRedisClient(client)
@@ -27,7 +27,19 @@ func newFetcher(t *testing.T, client redis.UniversalClient, concurrency, pending
 		_, err := enqueuer.Enqueue(asynq.NewTask(tasks.Swrve.TaskType(), nil), asynq.TaskID(ids[len(ids)-1]), asynq.Queue(fetchedQueue))
 		require.NoError(t, err)
 	}
-	return &fetcher{client: client, queue: fetchedQueue, concurrency: concurrency, log: slog.New(slog.DiscardHandler)}, ids
+	return newFetcher(client, fetchedQueue, concurrency, slog.New(slog.DiscardHandler)), ids
+}
+
+// run lets the handlers of so many tasks begin that asynq was given.
+func (f *fetcher) run(t *testing.T, count int) {
+	t.Helper()
+	for id := range f.given {
+		if count > 0 {
+			f.begin(id)
+			count--
+		}
+	}
+	require.Zero(t, count)
 }
 
 func sizes(t *testing.T, client redis.UniversalClient) (pending, active int) {
@@ -40,7 +52,7 @@ func sizes(t *testing.T, client redis.UniversalClient) (pending, active int) {
 func TestNoMoreIsFetchedThanThereAreHandlersFree(t *testing.T) {
 	t.Parallel()
 	client := testenv.StartRedis(t).Client(t)
-	f, ids := newFetcher(t, client, 4, 10)
+	f, ids := fetcherFor(t, client, 4, 10)
 	for place := range 4 {
 		message, err := f.next(t.Context())
 		require.NoError(t, err)
@@ -48,7 +60,9 @@ func TestNoMoreIsFetchedThanThereAreHandlersFree(t *testing.T) {
 		pending, active := sizes(t, client)
 		require.Equal(t, []int{6, 4}, []int{pending, active}, "with one call")
 	}
-	f.inWork.Add(-2) // two have ended
+	f.run(t, 3)
+	f.end()
+	f.end()
 	for range 2 {
 		_, err := f.next(t.Context())
 		require.NoError(t, err)
@@ -61,8 +75,15 @@ func TestNoMoreIsFetchedThanThereAreHandlersFree(t *testing.T) {
 	pending, _ := sizes(t, client)
 	require.Equal(t, 3, pending)
 
-	f.inWork.Store(0)
-	for range 3 {
+	// Those that asynq does not run at all are not counted for ever.
+	for id := range f.given {
+		f.given[id] = time.Now().Add(-beginsWithin - time.Second)
+	}
+	_, err = f.next(t.Context())
+	require.NoError(t, err)
+	pending, _ = sizes(t, client)
+	require.Zero(t, pending, "three of the four handlers are free")
+	for range 2 {
 		_, err := f.next(t.Context())
 		require.NoError(t, err)
 	}
@@ -73,7 +94,7 @@ func TestNoMoreIsFetchedThanThereAreHandlersFree(t *testing.T) {
 func TestAHandlerThatEndsIsCounted(t *testing.T) {
 	t.Parallel()
 	client := testenv.StartRedis(t).Client(t)
-	_, _ = newFetcher(t, client, 1, 3)
+	_, _ = fetcherFor(t, client, 1, 3)
 	ended := make(chan struct{}, 3)
 	servers, err := StartServers(client, client, asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
 		ended <- struct{}{}
@@ -88,7 +109,8 @@ func TestAHandlerThatEndsIsCounted(t *testing.T) {
 	}
 	servers.Shutdown()
 	for queue, f := range servers.fetchers {
-		require.Zero(t, f.inWork.Load(), queue)
+		require.Zero(t, f.begun, queue)
+		require.Empty(t, f.given, queue)
 		require.Empty(t, f.taken, queue)
 	}
 }
@@ -97,11 +119,11 @@ func TestAHandlerThatEndsIsCounted(t *testing.T) {
 func TestTasksAreNotHeldForLong(t *testing.T) {
 	t.Parallel()
 	client := testenv.StartRedis(t).Client(t)
-	f, ids := newFetcher(t, client, 3, 3)
+	f, ids := fetcherFor(t, client, 3, 3)
 	_, err := f.next(t.Context())
 	require.NoError(t, err)
+	f.concurrency = 2
 	f.takenAt = f.takenAt.Add(-maxHeld - time.Millisecond)
-	f.inWork.Store(2)
 	message, err := f.next(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, message, ids[1], "given back and fetched anew")
@@ -112,7 +134,7 @@ func TestTasksAreNotHeldForLong(t *testing.T) {
 func TestWhatIsLeftWhenTheServersStopIsGivenBack(t *testing.T) {
 	t.Parallel()
 	client := testenv.StartRedis(t).Client(t)
-	f, ids := newFetcher(t, client, 3, 3)
+	f, ids := fetcherFor(t, client, 3, 3)
 	_, err := f.next(t.Context())
 	require.NoError(t, err)
 	f.close()
@@ -124,37 +146,62 @@ func TestWhatIsLeftWhenTheServersStopIsGivenBack(t *testing.T) {
 	require.ElementsMatch(t, ids[1:], []string{infos[0].ID, infos[1].ID})
 }
 
-// When the answer to a fetch is lost, the next one brings the same tasks.
+// When the answer to a fetch is lost, the next one brings the same tasks, and if there
+// is no next one, they are given back.
 func TestALostFetchIsRepeated(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t)
-	direct := server.Client(t)
-	proxy := testenv.NewProxy(t, server.Addr())
-	through := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ReadTimeout: time.Second})
-	t.Cleanup(func() { _ = through.Close() })
-	f, ids := newFetcher(t, direct, 3, 3)
-	f.client = through
-	message, err := f.next(t.Context()) // loads the script
-	require.NoError(t, err)
-	require.Contains(t, message, ids[0])
-	f.close()
+	for name, stop := range map[string]bool{"goes on": false, "stops": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartRedis(t)
+			direct := server.Client(t)
+			proxy := testenv.NewProxy(t, server.Addr())
+			through := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ReadTimeout: time.Second})
+			t.Cleanup(func() { _ = through.Close() })
+			f, _ := fetcherFor(t, through, 3, 0)
+			_, err := f.next(t.Context()) // loads the script
+			require.ErrorIs(t, err, redis.Nil)
+			_, ids := fetcherFor(t, direct, 3, 3)
 
-	proxy.CutReplyTo("evalsha", 1)
-	_, err = f.next(t.Context())
-	require.Error(t, err)
-	_, active := sizes(t, direct)
-	require.Equal(t, 3, active, "they were taken all the same")
-	var got []string
-	for range 2 {
-		message, err := f.next(t.Context())
-		require.NoError(t, err)
-		got = append(got, message)
+			proxy.CutReplyTo("evalsha", 1)
+			_, err = f.next(t.Context())
+			require.Error(t, err)
+			_, active := sizes(t, direct)
+			require.Equal(t, 3, active, "they were taken all the same")
+			if stop {
+				f.close()
+				pending, active := sizes(t, direct)
+				require.Equal(t, []int{3, 0}, []int{pending, active})
+				return
+			}
+			for place := range 3 {
+				message, err := f.next(t.Context())
+				require.NoError(t, err)
+				require.Contains(t, message, ids[place])
+			}
+		})
 	}
-	require.Contains(t, got[0]+got[1], ids[1])
-	require.Contains(t, got[0]+got[1], ids[2])
+}
 
-	// After a while they are left to the end of their lease.
-	f.taken, f.leaseEnd = nil, time.Now().Add(leaseDuration-maxRepeated-time.Second)
-	_, err = f.next(t.Context())
-	require.ErrorIs(t, err, redis.Nil)
+// asynq runs no handler for a task of a type that it does not know.
+func TestTasksOfOtherTypesAreCountedToo(t *testing.T) {
+	t.Parallel()
+	client := testenv.StartRedis(t).Client(t)
+	enqueuer := asynq.NewClientFromRedisClient(client)
+	for range 5 {
+		_, err := enqueuer.Enqueue(asynq.NewTask("other", nil), asynq.Queue(fetchedQueue), asynq.MaxRetry(0))
+		require.NoError(t, err)
+	}
+	servers, err := StartServers(client, client, asynq.NotFoundHandler(), ServersOptions{
+		Channel: tasks.Swrve, Concurrency: 8, Pollers: 1, RetryInterval: time.Hour, ShutdownTimeout: time.Second,
+		OnFault: func() {}, Log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	testenv.Eventually(t, 10*time.Second, "all to be archived", func() bool {
+		info, err := asynq.NewInspectorFromRedisClient(client).GetQueueInfo(fetchedQueue)
+		return err == nil && info.Archived == 5
+	})
+	servers.Shutdown()
+	require.Zero(t, servers.fetchers[fetchedQueue].begun)
+	require.Empty(t, servers.fetchers[fetchedQueue].given)
 }

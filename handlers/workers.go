@@ -54,10 +54,10 @@ type Servers struct {
 func StartServers(client, pipeline redis.UniversalClient, handler asynq.Handler, options ServersOptions) (*Servers, error) {
 	s := &Servers{announcements: listenToAnnouncements(client, options.Channel), fetchers: map[string]*fetcher{}}
 	for _, queue := range options.Channel.Queues() {
-		s.fetchers[queue] = &fetcher{client: pipeline, queue: queue, concurrency: options.Concurrency, log: options.Log}
+		s.fetchers[queue] = newFetcher(pipeline, queue, options.Concurrency, options.Log)
 	}
 	mux := asynq.NewServeMux()
-	mux.Handle(options.Channel.TaskType(), counted(handler, s.fetchers))
+	mux.Handle(options.Channel.TaskType(), handler)
 	pollers := min(options.Pollers, options.Concurrency) // a server handles at least one push
 	for _, queue := range options.Channel.Queues() {
 		for poller := range pollers {
@@ -94,7 +94,7 @@ func StartServers(client, pipeline redis.UniversalClient, handler asynq.Handler,
 				Logger:   asynqLog{options.Log.With(slog.String("queue", queue))},
 				LogLevel: asynq.WarnLevel,
 			})
-			if err := server.Start(mux); err != nil {
+			if err := server.Start(counted(mux, s.fetchers)); err != nil {
 				return s, fmt.Errorf("serve queue %s: %w", queue, err)
 			}
 			s.servers = append(s.servers, server)

@@ -5,14 +5,17 @@
 -- KEYS[2] leases of the queue
 -- KEYS[3] ids of the queue's pending tasks
 -- ARGV[1] what a task's key begins with, before its id: it has the tag of the KEYS
--- ARGV[2] and on: ids of the tasks, the oldest last
+-- ARGV[2] and on: for each task, the oldest last, its id and the second at which the
+-- lease runs out that it was taken with
 --
--- Returns how many were given back. The others are held by nobody here any more.
+-- Returns how many were given back. Those whose lease is another one by now, or none,
+-- belong to somebody else.
 
 local given = 0
-for i = 2, #ARGV do
-  local id = ARGV[i]
-  if redis.call('LREM', KEYS[1], -1, id) > 0 then
+for i = 2, #ARGV, 2 do
+  local id, lease = ARGV[i], tonumber(ARGV[i + 1])
+  local held = tonumber(redis.call('ZSCORE', KEYS[2], id) or 0) == lease
+  if held and redis.call('LREM', KEYS[1], -1, id) > 0 then
     redis.call('ZREM', KEYS[2], id)
     redis.call('RPUSH', KEYS[3], id)
     redis.call('HSET', ARGV[1] .. id, 'state', 'pending')

@@ -5,29 +5,37 @@
 -- KEYS[2] exists while the queue is paused
 -- KEYS[3] ids of the queue's active tasks
 -- KEYS[4] leases of the queue
--- ARGV[1] second at which the lease runs out, with a fraction that no other call has
+-- KEYS[5] what the same taker has taken last
+-- ARGV[1] second at which the lease runs out
 -- ARGV[2] what a task's key begins with, before its id: it has the tag of the KEYS
 -- ARGV[3] number of tasks to take at most
+-- ARGV[4] name of the call
+-- ARGV[5] milliseconds for which the call may be repeated
 --
 -- Returns the id and the message of each. The same call again returns the same tasks,
--- as long as nobody has extended their lease. A task that is gone is left out, and its
+-- but for those that others have got since. A task that is gone is left out, and its
 -- id left among the active ones: it is for the doctor.
 
-local ids = redis.call('ZRANGEBYSCORE', KEYS[4], ARGV[1], ARGV[1])
-if #ids == 0 then
-  if redis.call('EXISTS', KEYS[2]) == 1 then return {} end
-  local newest_first = redis.call('LRANGE', KEYS[1], -ARGV[3], -1)
-  if #newest_first == 0 then return {} end
-  local leases = {}
-  for place = #newest_first, 1, -1 do
-    ids[#ids + 1] = newest_first[place]
-    leases[#leases + 1] = ARGV[1]
-    leases[#leases + 1] = newest_first[place]
+local ids = {}
+local last = redis.call('GET', KEYS[5])
+local name = ARGV[4] .. ' '
+if last and string.sub(last, 1, #name) == name then
+  for _, id in ipairs(cjson.decode(string.sub(last, #name + 1))) do
+    if tonumber(redis.call('ZSCORE', KEYS[4], id) or 0) == tonumber(ARGV[1]) then ids[#ids + 1] = id end
   end
-  -- First what Redis refuses when it is full: nothing is taken then.
-  redis.call('LPUSH', KEYS[3], unpack(ids))
+else
+  if redis.call('EXISTS', KEYS[2]) == 1 then return {} end
+  local leases = {}
+  for _ = 1, tonumber(ARGV[3]) do
+    local id = redis.call('RPOPLPUSH', KEYS[1], KEYS[3])
+    if not id then break end
+    ids[#ids + 1] = id
+    leases[#leases + 1] = ARGV[1]
+    leases[#leases + 1] = id
+  end
+  if #ids == 0 then return {} end
   redis.call('ZADD', KEYS[4], unpack(leases))
-  redis.call('LTRIM', KEYS[1], 0, -#ids - 1)
+  redis.call('SET', KEYS[5], name .. cjson.encode(ids), 'PX', ARGV[5])
 end
 
 local taken = {}
