@@ -21,45 +21,39 @@ func main() {
 		exitOn(runLoad(os.Args[2]))
 		return
 	}
-	var only, profileDirectory string
-	var list, quick, asJSON, asMarkdown bool
-	var soakFor time.Duration
-	flag.StringVar(&only, "only", "", "run these comparisons only, separated by commas")
-	flag.BoolVar(&list, "list", false, "list the comparisons")
-	flag.BoolVar(&quick, "quick", false, "tiny sizes: shows that everything runs, judges nothing")
-	flag.BoolVar(&asJSON, "json", false, "print every value of every round")
-	flag.BoolVar(&asMarkdown, "markdown", false, "print what docs/benchmarks.md has")
-	flag.StringVar(&profileDirectory, "profile", "", "instead, run the Go benchmarks of the hot paths and write their profiles to this directory")
-	flag.DurationVar(&soakFor, "soak", 0, "instead, post for so long, replace a worker every minute, and watch the memory")
-	flag.Parse()
-
-	chosen, err := choose(only)
-	exitOn(err)
+	o, err := parseOptions(os.Args[1:], os.Stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	switch {
-	case list:
+	case o.list:
 		for _, c := range comparisons {
 			fmt.Printf("%-14s %s\n", c.name, c.what)
 		}
 		return
-	case profileDirectory != "":
-		exitOn(profile(profileDirectory))
+	case o.profileOnly:
+		exitOn(profile(o.profile))
 		return
-	case soakFor > 0:
-		chosen = []comparison{{"soak", "memory over a long time", func(b *bench) []result { return b.soak(soakFor) }}}
+	case o.soaking:
+		o.chosen = []comparison{{"soak", "memory over a long time", func(b *bench) []result { return b.soak(o.soak) }}}
 	}
 
 	facts := machineFacts()
-	results, err := run(chosen, quick)
+	results, err := run(o.chosen, o.quick)
 	exitOn(err)
 	switch {
-	case asJSON:
+	case o.asJSON:
 		encoder := json.NewEncoder(os.Stdout)
 		encoder.SetIndent("", "  ")
 		exitOn(encoder.Encode(struct {
 			Facts   []fact   `json:"facts"`
 			Results []result `json:"results"`
 		}{facts, results}))
-	case asMarkdown:
+	case o.asMarkdown:
 		exitOn(writeMarkdown(os.Stdout, facts, results))
 	default:
 		exitOn(writeTable(os.Stdout, results))
@@ -74,21 +68,6 @@ func exitOn(err error) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-func choose(only string) ([]comparison, error) {
-	if only == "" {
-		return comparisons, nil
-	}
-	var chosen []comparison
-	for name := range strings.SplitSeq(only, ",") {
-		place := slices.IndexFunc(comparisons, func(c comparison) bool { return c.name == name })
-		if place < 0 {
-			return nil, fmt.Errorf("--only %s: there is no comparison of that name, see --list", name)
-		}
-		chosen = append(chosen, comparisons[place])
-	}
-	return chosen, nil
 }
 
 func run(chosen []comparison, quick bool) ([]result, error) {

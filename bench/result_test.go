@@ -94,12 +94,3 @@ func TestInstant(t *testing.T) {
 	at := time.Date(2026, 11, 28, 10, 5, 7, 0, time.FixedZone("", 3600))
 	require.Equal(t, "7 5 9 28 11 ?", instant(at))
 }
-
-func TestChoose(t *testing.T) {
-	t.Parallel()
-	chosen, err := choose("drain,rate")
-	require.NoError(t, err)
-	require.Equal(t, []string{"drain", "rate"}, []string{chosen[0].name, chosen[1].name})
-	_, err = choose("drian")
-	require.ErrorContains(t, err, "drian")
-}
