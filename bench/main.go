@@ -4,7 +4,7 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -42,23 +42,34 @@ func main() {
 		o.chosen = []comparison{{"soak", "memory over a long time", func(b *bench) []result { return b.soak(o.soak) }}}
 	}
 
-	facts := machineFacts()
-	results, err := run(o.chosen, o.quick)
+	r := report{Facts: machineFacts()}
+	if note := busyNote(r.fact(factLoad)); note != "" {
+		fmt.Fprintln(os.Stderr, note)
+		r.Notes = append(r.Notes, note)
+	}
+	if o.quick {
+		r.Notes = append(r.Notes, quickNote)
+	}
+	interrupted, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer release()
+	finished, err := run(interrupted, o.chosen, o.quick)
 	exitOn(err)
+	if finished.comparisons < len(o.chosen) {
+		r.Notes = append(r.Notes, interruptedNote(finished.comparisons, len(o.chosen)))
+	}
+	r.Results, r.Notes = finished.results, append(r.Notes, verdictsNote)
 	switch {
 	case o.asJSON:
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetIndent("", "  ")
-		exitOn(encoder.Encode(struct {
-			Facts   []fact   `json:"facts"`
-			Results []result `json:"results"`
-		}{facts, results}))
+		exitOn(r.writeJSON(os.Stdout))
 	case o.asMarkdown:
-		exitOn(writeMarkdown(os.Stdout, facts, results))
+		exitOn(r.writeMarkdown(os.Stdout))
 	default:
-		exitOn(writeTable(os.Stdout, results))
+		exitOn(r.writeTable(os.Stdout))
 	}
-	if slices.ContainsFunc(results, func(r result) bool { return r.Verdict == fails || r.Verdict == unavailable }) {
+	switch {
+	case finished.comparisons < len(o.chosen):
+		os.Exit(130) // as a shell does; the kernel ends what was started
+	case slices.ContainsFunc(r.Results, func(r result) bool { return r.Verdict == fails || r.Verdict == unavailable }):
 		os.Exit(1)
 	}
 }
@@ -70,26 +81,20 @@ func exitOn(err error) {
 	}
 }
 
-func run(chosen []comparison, quick bool) ([]result, error) {
+// run measures in a directory of its own, which it removes.
+func run(interrupted context.Context, chosen []comparison, quick bool) (finished, error) {
 	if text, err := os.ReadFile("go.mod"); err != nil || !strings.HasPrefix(string(text), "module pushq/bench\n") {
-		return nil, errors.New("run this in the directory bench, or as `make bench`")
+		return finished{}, errors.New("run this in the directory bench, or as `make bench`")
 	}
 	directory, err := os.MkdirTemp("", "pushq-bench-")
 	if err != nil {
-		return nil, err
+		return finished{}, err
 	}
 	defer func() { _ = os.RemoveAll(directory) }()
 	// PostgreSQL runs as another user and must get at its directory.
 	if err := os.Chmod(directory, 0o711); err != nil {
-		return nil, err
+		return finished{}, err
 	}
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-interrupted
-		_ = os.RemoveAll(directory)
-		os.Exit(130) // the kernel ends what was started
-	}()
 
 	b := &bench{directory: directory, sizes: fullSizes, judges: true}
 	if quick {
@@ -97,19 +102,19 @@ func run(chosen []comparison, quick bool) ([]result, error) {
 	}
 	began := time.Now()
 	b.progress = func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-	}
-	b.progress("building")
-	if b.programs, err = buildPrograms(directory); err != nil {
-		return nil, err
-	}
-	var results []result
-	for _, c := range chosen {
-		for _, line := range c.run(b) {
-			line.Comparison = c.name
-			results = append(results, line)
+		if interrupted.Err() == nil { // what is cut short then is no news
+			fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 		}
 	}
+	b.progress("building")
+	b.programs, err = buildPrograms(directory)
+	if interrupted.Err() != nil {
+		return finished{}, nil
+	}
+	if err != nil {
+		return finished{}, err
+	}
+	done := b.runAll(interrupted, chosen)
 	b.progress("done")
-	return results, nil
+	return done, nil
 }

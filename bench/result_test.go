@@ -56,7 +56,7 @@ func TestTable(t *testing.T) {
 		{Promise: "small", Pushq: samples{Contender: "pushq", Values: []float64{0.0123}}, Verdict: fails},
 	}
 	var table bytes.Buffer
-	require.NoError(t, writeMarkdown(&table, []fact{{"machine", "small"}}, results))
+	require.NoError(t, report{Facts: []fact{{"machine", "small"}}, Results: results, Notes: []string{"One note."}}.writeMarkdown(&table))
 	require.Equal(t, `- machine: small
 
 | promise | pushq | baseline | ratio | spread | verdict |
@@ -64,6 +64,8 @@ func TestTable(t *testing.T) {
 | fast | 240 /s (c) | other: 100 /s | 2.40 x | 1.00–3.00 | holds |
 |  |  | third: not measured |  | 100–300 |  |
 | small | 0.0123 |  |  |  | does not hold |
+
+One note.
 `, table.String())
 
 	encoded, err := json.Marshal(results[1])
