@@ -141,7 +141,8 @@ type promise struct {
 }
 
 // judgeAll makes a line for each baseline. The promise is judged beside the
-// first one; the others are shown.
+// first one, which for throughputs is asynq tuned like pushq and for latencies
+// asynq with its defaults; the others are shown.
 func (b *bench) judgeAll(r rounds, p promise, baselines ...contender) []result {
 	var lines []result
 	for _, baseline := range baselines {
@@ -153,7 +154,7 @@ func (b *bench) judgeAll(r rounds, p promise, baselines ...contender) []result {
 
 // judge makes a line of the table. Without a baseline pass contender{}.
 func (b *bench) judge(r rounds, p promise, baseline contender) result {
-	line := result{Promise: p.text, Unit: p.unit, Pushq: r.samples(pushq, p.value), Verdict: notJudged}
+	line := result{Promise: p.text, Unit: p.unit, Pushq: r.samples(pushq, p.value), Verdict: shownOnly}
 	reference := math.NaN()
 	if baseline.name != "" {
 		compared := r.samples(baseline, p.value)
@@ -161,9 +162,11 @@ func (b *bench) judge(r rounds, p promise, baseline contender) result {
 		reference = median(compared.Values)
 	}
 	switch {
+	case p.rule == nil:
 	case len(line.Pushq.Values) == 0:
 		line.Verdict = unavailable
-	case !b.judges || p.rule == nil:
+	case !b.judges:
+		line.Verdict = notJudged
 	case line.Baseline != nil && len(line.Baseline.Values) == 0:
 		line.Verdict = unavailable
 	case p.rule(median(line.Pushq.Values), reference) && (p.never == "" || slices.Max(r.samples(pushq, p.never).Values) == 0):

@@ -17,8 +17,8 @@ type report struct {
 const (
 	quickNote    = "A quick run has one round of tiny sizes: it judges nothing, and its values mean nothing."
 	verdictsNote = "Verdicts: holds; does not hold (the median misses what is promised, and the command ends with an error); " +
-		"not available (it could not be measured: an error, too); shown only (no promise, or beside a baseline that is not judged). " +
-		"What has an x is judged against the baseline of its line, everything else by pushq's value alone."
+		"not available (it could not be measured: an error, too); not judged (the run was too short); " +
+		"shown only (nothing is promised, or not beside this baseline)."
 )
 
 func interruptedNote(finished, chosen int) string {
