@@ -47,6 +47,9 @@ func main() {
 		fmt.Fprintln(os.Stderr, note)
 		r.Notes = append(r.Notes, note)
 	}
+	if note := shortSoakNote(o.soak); o.soaking && note != "" {
+		r.Notes = append(r.Notes, note)
+	}
 	if o.quick {
 		r.Notes = append(r.Notes, quickNote)
 	}

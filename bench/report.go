@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 )
 
 // A report is what is printed.
@@ -20,6 +21,14 @@ const (
 		"not available (it could not be measured: an error, too); not judged (the run was too short); " +
 		"shown only (nothing is promised, or not beside this baseline)."
 )
+
+// shortSoakNote is empty if the soak is long enough.
+func shortSoakNote(duration time.Duration) string {
+	if duration >= soakJudged {
+		return ""
+	}
+	return fmt.Sprintf("A soak of less than %g minutes says nothing about memory, and does not judge it: records are kept for one minute, and until then Redis grows by design.", soakJudged.Minutes())
+}
 
 func interruptedNote(finished, chosen int) string {
 	return fmt.Sprintf("Interrupted: %d of %d comparisons had finished.", finished, chosen)
