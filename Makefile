@@ -12,7 +12,7 @@ test: ## install what the tests start if it is missing, then run them all
 	@./scripts/ensure $(TOOLS)
 	go test -race -p 1 -timeout 15m ./...
 
-test-faults: ## kill, freeze, cut off and slow down what runs, at full length, and count what was lost (ten minutes)
+test-faults: ## kill, freeze, cut off and slow down what runs, at full length, and count what was lost (seven minutes)
 	@./scripts/ensure redis-server
 	go test -race -count=1 -v -timeout 60m ./faults -full
 

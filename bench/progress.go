@@ -24,6 +24,7 @@ var progressValues = []struct{ value, text, unit string }{
 	{"thousand", "1,000 sent after", "s"},
 	{"commands", "commands a push", ""},
 	{"accepted", "accepted", ""},
+	{"not accepted", "not accepted", ""},
 	{"lost", "lost", ""},
 }
 
