@@ -55,12 +55,12 @@ func main() {
 	}
 	interrupted, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer release()
-	finished, err := run(interrupted, o.chosen, o.quick)
+	done, err := run(interrupted, o.chosen, o.quick)
 	exitOn(err)
-	if finished.comparisons < len(o.chosen) {
-		r.Notes = append(r.Notes, interruptedNote(finished.comparisons, len(o.chosen)))
+	if done.comparisons < len(o.chosen) {
+		r.Notes = append(r.Notes, interruptedNote(done.comparisons, len(o.chosen)))
 	}
-	r.Results, r.Notes = finished.results, append(r.Notes, verdictsNote)
+	r.Results, r.Notes = done.results, append(r.Notes, verdictsNote)
 	switch {
 	case o.asJSON:
 		exitOn(r.writeJSON(os.Stdout))
@@ -70,7 +70,7 @@ func main() {
 		exitOn(r.writeTable(os.Stdout))
 	}
 	switch {
-	case finished.comparisons < len(o.chosen):
+	case done.comparisons < len(o.chosen):
 		os.Exit(130) // as a shell does; the kernel ends what was started
 	case slices.ContainsFunc(r.Results, func(r result) bool { return r.Verdict == fails || r.Verdict == unavailable }):
 		os.Exit(1)
