@@ -12,18 +12,18 @@ test: ## install what the tests start if it is missing, then run them all
 	@./scripts/ensure $(TOOLS)
 	go test -race -p 1 -timeout 15m ./...
 
-test-faults: ## kill, freeze, cut off and slow down what runs, at full length, and count what was lost (ten minutes)
+test-faults: ## kill, freeze, cut off and slow down what runs, at full length, and count what was lost (seven minutes)
 	@./scripts/ensure redis-server
 	go test -race -count=1 -v -timeout 60m ./faults -full
 
 bench: ## measure pushq beside its alternatives (two hours); ARGS='--only drain', ARGS=--quick, ARGS=--list
-	@./scripts/ensure redis-server
-	@./scripts/ensure postgres npm || echo "lines that compare with River or BullMQ will be empty"
-	cd bench && go run . $(ARGS)
+	@./scripts/ensure redis-server >&2
+	@./scripts/ensure postgres npm >&2 || echo "lines that compare with River or BullMQ will be empty" >&2
+	@cd bench && go run . $(ARGS)
 
 soak: ## 250 pushes a second with restarts, and what memory does (15 minutes); ARGS='--soak 4m'
-	@./scripts/ensure redis-server
-	cd bench && go run . --soak 15m $(ARGS)
+	@./scripts/ensure redis-server >&2
+	@cd bench && go run . --soak 15m $(ARGS)
 
 lint: ## formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (run gofmt -w): $$unformatted"; exit 1; }

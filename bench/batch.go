@@ -11,11 +11,11 @@ func (b *bench) batch() []result {
 			return measureBatch(t)
 		}
 		return measureAccept(t, c)
-	}, pushq, afternoon)
+	}, pushq, afternoonTuned)
 	return []result{b.judge(found, promise{
 		text:  "POST /push/batch of 1,000, 4 callers: ≥ 4 x pushes of echo + asynq.Client, 64 callers",
 		value: "pushes", unit: "/s", rule: atLeastTimes(4),
-	}, afternoon)}
+	}, afternoonTuned)}
 }
 
 func measureBatch(t *stage) measurement {

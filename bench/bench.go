@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -40,6 +41,48 @@ var comparisons = []comparison{
 	{"commands", "Redis commands for a delivered push", (*bench).commands},
 }
 
+// finished is what a run has to show: all that was chosen, or less if it was
+// interrupted.
+type finished struct {
+	comparisons int
+	results     []result
+}
+
+// runAll runs one comparison after the other. If interrupted it returns at once
+// with those that have finished, and the process must end: that is what ends
+// the processes of the one that has not.
+func (b *bench) runAll(interrupted context.Context, chosen []comparison) finished {
+	lines := make(chan []result, len(chosen)) // nobody may be left to read them
+	go func() {
+		for place, c := range chosen {
+			b.progress("comparison %d of %d: %s", place+1, len(chosen), c.name)
+			found := c.run(b)
+			for line := range found {
+				found[line].Comparison = c.name
+			}
+			lines <- found
+		}
+	}()
+	var done finished
+	for done.comparisons < len(chosen) {
+		select {
+		case found := <-lines:
+			done.add(found)
+		case <-interrupted.Done():
+			for len(lines) > 0 { // select may have chosen the interruption first
+				done.add(<-lines)
+			}
+			return done
+		}
+	}
+	return done
+}
+
+func (f *finished) add(lines []result) {
+	f.comparisons++
+	f.results = append(f.results, lines...)
+}
+
 // A measurement is what one round found out about one contender.
 type measurement struct {
 	values map[string]float64
@@ -67,11 +110,11 @@ func (b *bench) sideBySide(what string, times int, measure func(t *stage, c cont
 				reason, _, _ := strings.Cut(err.Error(), "\n")
 				found.missing[c.name] = reason
 				found.measured[c.name] = nil
-				b.progress("%s, round %d, %s: %v", what, round+1, c.name, err)
+				b.progress("%s, round %d of %d, %s: %v", what, round+1, times, c.name, err)
 				continue
 			}
 			found.measured[c.name] = append(found.measured[c.name], measured)
-			b.progress("%s, round %d of %d, %s: %v %s (%.1f s)", what, round+1, times, c.name, measured.values, measured.note, time.Since(began).Seconds())
+			b.progress("%s, round %d of %d, %s: %s (%.1f s)", what, round+1, times, c.name, measured, time.Since(began).Seconds())
 		}
 	}
 	return found
@@ -98,7 +141,8 @@ type promise struct {
 }
 
 // judgeAll makes a line for each baseline. The promise is judged beside the
-// first one; the others are shown.
+// first one, which for throughputs is asynq tuned like pushq and for latencies
+// asynq with its defaults; the others are shown.
 func (b *bench) judgeAll(r rounds, p promise, baselines ...contender) []result {
 	var lines []result
 	for _, baseline := range baselines {
@@ -110,7 +154,7 @@ func (b *bench) judgeAll(r rounds, p promise, baselines ...contender) []result {
 
 // judge makes a line of the table. Without a baseline pass contender{}.
 func (b *bench) judge(r rounds, p promise, baseline contender) result {
-	line := result{Promise: p.text, Unit: p.unit, Pushq: r.samples(pushq, p.value), Verdict: notJudged}
+	line := result{Promise: p.text, Unit: p.unit, Pushq: r.samples(pushq, p.value), Verdict: shownOnly}
 	reference := math.NaN()
 	if baseline.name != "" {
 		compared := r.samples(baseline, p.value)
@@ -118,9 +162,11 @@ func (b *bench) judge(r rounds, p promise, baseline contender) result {
 		reference = median(compared.Values)
 	}
 	switch {
+	case p.rule == nil:
 	case len(line.Pushq.Values) == 0:
 		line.Verdict = unavailable
-	case !b.judges || p.rule == nil:
+	case !b.judges:
+		line.Verdict = notJudged
 	case line.Baseline != nil && len(line.Baseline.Values) == 0:
 		line.Verdict = unavailable
 	case p.rule(median(line.Pushq.Values), reference) && (p.never == "" || slices.Max(r.samples(pushq, p.never).Values) == 0):

@@ -26,7 +26,7 @@ func (b *bench) drains(name string, pushes int, delay time.Duration, times float
 	}
 	return b.judgeAll(found, promise{
 		text:  fmt.Sprintf("%s: ≥ %g x asynq.Server with the same request", text, times),
-		value: "perSecond", unit: "/s", rule: atLeastTimes(times),
+		value: "pushes", unit: "/s", rule: atLeastTimes(times),
 	}, baselines...)
 }
 
@@ -48,7 +48,7 @@ func measureDrain(t *stage, c contender, pushes int, delay time.Duration) measur
 	first := pushes / 10
 	micros := requests[pushes-1].MonotonicMicros - requests[first].MonotonicMicros
 	return measurement{
-		values: map[string]float64{"perSecond": float64(pushes-1-first) / (float64(micros) / 1e6)},
+		values: map[string]float64{"pushes": float64(pushes-1-first) / (float64(micros) / 1e6)},
 		note:   fmt.Sprintf("worker's processor time a push: %d µs", perPush.Microseconds()),
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 )
 
+// herd is measured beside asynq tuned, although it is a latency: with its
+// defaults, redis_rate's burst, the provider refuses single pushes.
 func (b *bench) herd() []result {
 	found := b.sideBySide("herd", b.sizes.longRounds, measureHerd, pushq, afternoonTuned)
 	text := fmt.Sprintf("immediate push while %d windowed ones are due: p95 ≤ 250 ms", b.sizes.herdPushes)

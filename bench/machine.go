@@ -16,16 +16,23 @@ type fact struct {
 	Value string `json:"value"`
 }
 
+// The facts that stand above a table.
+const (
+	factPushq     = "pushq"
+	factProcessor = "processor"
+	factLoad      = "load before"
+)
+
 // machineFacts describe the machine and the versions of what is measured.
 func machineFacts() []fact {
 	facts := []fact{
 		{"when", time.Now().UTC().Format(time.RFC3339)},
 		{"command", "make bench ARGS='" + strings.Join(os.Args[1:], " ") + "'"},
-		{"pushq", output("git", "-C", "..", "describe", "--always", "--dirty")},
-		{"processor", fmt.Sprintf("%d x %s", runtime.NumCPU(), fieldOf("/proc/cpuinfo", "model name"))},
+		{factPushq, output("git", "-C", "..", "describe", "--always", "--dirty")},
+		{factProcessor, fmt.Sprintf("%d x %s", runtime.NumCPU(), fieldOf("/proc/cpuinfo", "model name"))},
 		{"memory", fieldOf("/proc/meminfo", "MemTotal")},
 		{"kernel", output("uname", "-sr")},
-		{"load before", output("cut", "-d ", "-f1-3", "/proc/loadavg")},
+		{factLoad, output("cut", "-d ", "-f1-3", "/proc/loadavg")},
 		{"Go", runtime.Version()},
 		{"Redis", output("redis-server", "--version")},
 		{"node", output("node", "--version")},

@@ -4,7 +4,7 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,50 +21,58 @@ func main() {
 		exitOn(runLoad(os.Args[2]))
 		return
 	}
-	var only, profileDirectory string
-	var list, quick, asJSON, asMarkdown bool
-	var soakFor time.Duration
-	flag.StringVar(&only, "only", "", "run these comparisons only, separated by commas")
-	flag.BoolVar(&list, "list", false, "list the comparisons")
-	flag.BoolVar(&quick, "quick", false, "tiny sizes: shows that everything runs, judges nothing")
-	flag.BoolVar(&asJSON, "json", false, "print every value of every round")
-	flag.BoolVar(&asMarkdown, "markdown", false, "print what docs/benchmarks.md has")
-	flag.StringVar(&profileDirectory, "profile", "", "instead, run the Go benchmarks of the hot paths and write their profiles to this directory")
-	flag.DurationVar(&soakFor, "soak", 0, "instead, post for so long, replace a worker every minute, and watch the memory")
-	flag.Parse()
-
-	chosen, err := choose(only)
-	exitOn(err)
+	o, err := parseOptions(os.Args[1:], os.Stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	switch {
-	case list:
+	case o.list:
 		for _, c := range comparisons {
 			fmt.Printf("%-14s %s\n", c.name, c.what)
 		}
 		return
-	case profileDirectory != "":
-		exitOn(profile(profileDirectory))
+	case o.profileOnly:
+		exitOn(profile(o.profile))
 		return
-	case soakFor > 0:
-		chosen = []comparison{{"soak", "memory over a long time", func(b *bench) []result { return b.soak(soakFor) }}}
+	case o.soaking:
+		o.chosen = []comparison{{"soak", "memory over a long time", func(b *bench) []result { return b.soak(o.soak) }}}
 	}
 
-	facts := machineFacts()
-	results, err := run(chosen, quick)
-	exitOn(err)
-	switch {
-	case asJSON:
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetIndent("", "  ")
-		exitOn(encoder.Encode(struct {
-			Facts   []fact   `json:"facts"`
-			Results []result `json:"results"`
-		}{facts, results}))
-	case asMarkdown:
-		exitOn(writeMarkdown(os.Stdout, facts, results))
-	default:
-		exitOn(writeTable(os.Stdout, results))
+	r := report{Facts: machineFacts()}
+	if note := busyNote(r.fact(factLoad)); note != "" {
+		fmt.Fprintln(os.Stderr, note)
+		r.Notes = append(r.Notes, note)
 	}
-	if slices.ContainsFunc(results, func(r result) bool { return r.Verdict == fails || r.Verdict == unavailable }) {
+	if note := shortSoakNote(o.soak); o.soaking && note != "" {
+		r.Notes = append(r.Notes, note)
+	}
+	if o.quick {
+		r.Notes = append(r.Notes, quickNote)
+	}
+	interrupted, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer release()
+	done, err := run(interrupted, o.chosen, o.quick)
+	exitOn(err)
+	if done.comparisons < len(o.chosen) {
+		r.Notes = append(r.Notes, interruptedNote(done.comparisons, len(o.chosen)))
+	}
+	r.Results, r.Notes = done.results, append(r.Notes, verdictsNote)
+	switch {
+	case o.asJSON:
+		exitOn(r.writeJSON(os.Stdout))
+	case o.asMarkdown:
+		exitOn(r.writeMarkdown(os.Stdout))
+	default:
+		exitOn(r.writeTable(os.Stdout))
+	}
+	switch {
+	case done.comparisons < len(o.chosen):
+		os.Exit(130) // as a shell does; the kernel ends what was started
+	case slices.ContainsFunc(r.Results, func(r result) bool { return r.Verdict == fails || r.Verdict == unavailable }):
 		os.Exit(1)
 	}
 }
@@ -76,41 +84,20 @@ func exitOn(err error) {
 	}
 }
 
-func choose(only string) ([]comparison, error) {
-	if only == "" {
-		return comparisons, nil
-	}
-	var chosen []comparison
-	for name := range strings.SplitSeq(only, ",") {
-		place := slices.IndexFunc(comparisons, func(c comparison) bool { return c.name == name })
-		if place < 0 {
-			return nil, fmt.Errorf("--only %s: there is no comparison of that name, see --list", name)
-		}
-		chosen = append(chosen, comparisons[place])
-	}
-	return chosen, nil
-}
-
-func run(chosen []comparison, quick bool) ([]result, error) {
+// run measures in a directory of its own, which it removes.
+func run(interrupted context.Context, chosen []comparison, quick bool) (finished, error) {
 	if text, err := os.ReadFile("go.mod"); err != nil || !strings.HasPrefix(string(text), "module pushq/bench\n") {
-		return nil, errors.New("run this in the directory bench, or as `make bench`")
+		return finished{}, errors.New("run this in the directory bench, or as `make bench`")
 	}
 	directory, err := os.MkdirTemp("", "pushq-bench-")
 	if err != nil {
-		return nil, err
+		return finished{}, err
 	}
 	defer func() { _ = os.RemoveAll(directory) }()
 	// PostgreSQL runs as another user and must get at its directory.
 	if err := os.Chmod(directory, 0o711); err != nil {
-		return nil, err
+		return finished{}, err
 	}
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-interrupted
-		_ = os.RemoveAll(directory)
-		os.Exit(130) // the kernel ends what was started
-	}()
 
 	b := &bench{directory: directory, sizes: fullSizes, judges: true}
 	if quick {
@@ -118,19 +105,19 @@ func run(chosen []comparison, quick bool) ([]result, error) {
 	}
 	began := time.Now()
 	b.progress = func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-	}
-	b.progress("building")
-	if b.programs, err = buildPrograms(directory); err != nil {
-		return nil, err
-	}
-	var results []result
-	for _, c := range chosen {
-		for _, line := range c.run(b) {
-			line.Comparison = c.name
-			results = append(results, line)
+		if interrupted.Err() == nil { // what is cut short then is no news
+			fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 		}
 	}
+	b.progress("building")
+	b.programs, err = buildPrograms(directory)
+	if interrupted.Err() != nil {
+		return finished{}, nil
+	}
+	if err != nil {
+		return finished{}, err
+	}
+	done := b.runAll(interrupted, chosen)
 	b.progress("done")
-	return results, nil
+	return done, nil
 }

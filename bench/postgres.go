@@ -95,9 +95,10 @@ func postgresAccount() (*syscall.Credential, error) {
 
 // startWithBench starts a server that ends with the stage and, whatever
 // happens, with this process. The kernel means the thread that started it, so
-// that thread stays with the server; see internal/testenv.
+// that thread stays with the server; see internal/testenv. Ctrl-C does
+// not reach it.
 func startWithBench(t *stage, command *exec.Cmd, account *syscall.Credential) error {
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: account, Pdeathsig: syscall.SIGQUIT}
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: account, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()

@@ -11,8 +11,13 @@ import (
 // push, and delivering one.
 var profiled = []string{"api", "handlers"}
 
-// profile runs those benchmarks with profiles of processor and allocations.
+// profile runs those benchmarks with profiles of processor and allocations. The
+// directory is relative to the repository's, where make is called, and not to
+// bench, where this program runs.
 func profile(directory string) error {
+	if !filepath.IsAbs(directory) {
+		directory = filepath.Join("..", directory)
+	}
 	directory, err := filepath.Abs(directory)
 	if err != nil {
 		return err

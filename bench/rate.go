@@ -20,7 +20,7 @@ const (
 )
 
 func (b *bench) rate() []result {
-	return b.rates("rate", 0, afternoon, afternoonTuned, bullmq)
+	return b.rates("rate", 0, afternoonTuned, afternoon, bullmq)
 }
 
 func (b *bench) rateLatency() []result {

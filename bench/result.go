@@ -34,7 +34,8 @@ type verdict string
 const (
 	holds       verdict = "holds"
 	fails       verdict = "does not hold"
-	notJudged   verdict = ""
+	shownOnly   verdict = "shown only" // nothing is promised, or not beside this baseline
+	notJudged   verdict = "not judged" // the run is too short
 	unavailable verdict = "not available"
 )
 

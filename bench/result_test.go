@@ -35,8 +35,9 @@ func TestJudge(t *testing.T) {
 		{"limits", measured(97), nil, promise{rule: atLeast(97)}, unavailable},
 		{"never", measured(1, 1, 1), measured(1), promise{rule: atLeast(1), never: "refused"}, holds},
 		{"once is not never", measured(1, 1, 2), measured(1), promise{rule: atLeast(1), never: "refused"}, fails},
-		{"no rule", measured(1), measured(1), promise{}, notJudged},
-		{"nothing measured", nil, measured(1), promise{}, unavailable},
+		{"no rule", measured(1), measured(1), promise{}, shownOnly},
+		{"nothing measured", nil, measured(1), promise{rule: atLeast(1)}, unavailable},
+		{"nothing measured, nothing promised", nil, measured(1), promise{}, shownOnly},
 	} {
 		r := rounds{map[string][]measurement{"pushq": example.pushq, "baseline": example.baseline}, map[string]string{}}
 		example.promise.value = "value"
@@ -52,23 +53,25 @@ func TestTable(t *testing.T) {
 	ours := samples{Contender: "pushq", Values: []float64{300, 100, 240}, Notes: []string{"a", "b", "c"}}
 	results := []result{
 		{Promise: "fast", Unit: "/s", Pushq: ours, Baseline: &samples{Contender: "other", Values: []float64{100, 100, 200}}, Verdict: holds},
-		{Promise: "fast", Unit: "/s", Pushq: ours, Baseline: &samples{Contender: "third", Missing: "not installed"}},
+		{Promise: "fast", Unit: "/s", Pushq: ours, Baseline: &samples{Contender: "third", Missing: "not installed"}, Verdict: shownOnly},
 		{Promise: "small", Pushq: samples{Contender: "pushq", Values: []float64{0.0123}}, Verdict: fails},
 	}
 	var table bytes.Buffer
-	require.NoError(t, writeMarkdown(&table, []fact{{"machine", "small"}}, results))
+	require.NoError(t, report{Facts: []fact{{"machine", "small"}}, Results: results, Notes: []string{"One note."}}.writeMarkdown(&table))
 	require.Equal(t, `- machine: small
 
 | promise | pushq | baseline | ratio | spread | verdict |
 |---|---|---|---|---|---|
 | fast | 240 /s (c) | other: 100 /s | 2.40 x | 1.00–3.00 | holds |
-|  |  | third: not measured |  | 100–300 |  |
+|  |  | third: not measured |  | 100–300 | shown only |
 | small | 0.0123 |  |  |  | does not hold |
+
+One note.
 `, table.String())
 
 	encoded, err := json.Marshal(results[1])
 	require.NoError(t, err)
-	require.JSONEq(t, `{"comparison":"","promise":"fast","unit":"/s","verdict":"",
+	require.JSONEq(t, `{"comparison":"","promise":"fast","unit":"/s","verdict":"shown only",
 		"pushq":{"contender":"pushq","values":[300,100,240],"notes":["a","b","c"],"median":240},
 		"baseline":{"contender":"third","values":null,"missing":"not installed","median":null}}`, string(encoded))
 }
@@ -95,11 +98,31 @@ func TestInstant(t *testing.T) {
 	require.Equal(t, "7 5 9 28 11 ?", instant(at))
 }
 
-func TestChoose(t *testing.T) {
+// Nothing can start without a directory, which is why every line that is judged
+// says that it is not available.
+func TestThroughputsAreJudgedAgainstTunedAsynqAndLatenciesAgainstItsDefaults(t *testing.T) {
 	t.Parallel()
-	chosen, err := choose("drain,rate")
-	require.NoError(t, err)
-	require.Equal(t, []string{"drain", "rate"}, []string{chosen[0].name, chosen[1].name})
-	_, err = choose("drian")
-	require.ErrorContains(t, err, "drian")
+	b := &bench{directory: "/nowhere", sizes: fullSizes, judges: true, progress: func(string, ...any) {}}
+	judged := make(map[string][]string)
+	for _, c := range comparisons {
+		for _, line := range c.run(b) {
+			if line.Verdict == shownOnly {
+				continue
+			}
+			require.Equal(t, unavailable, line.Verdict, line.Promise)
+			baseline := "none"
+			if line.Baseline != nil {
+				baseline = line.Baseline.Contender
+			}
+			judged[c.name] = append(judged[c.name], baseline)
+		}
+	}
+	const asIs, tuned, none = "asynq", "asynq, tuned", "none"
+	require.Equal(t, map[string][]string{
+		"rate": {tuned, tuned, tuned}, "rate-latency": {tuned, tuned, tuned},
+		"accept": {tuned, asIs, asIs}, "batch": {tuned},
+		"drain": {tuned}, "drain-latency": {tuned},
+		"idle": {asIs, asIs}, "herd": {tuned}, "window": {asIs, none},
+		"memory": {asIs}, "million": {none, none}, "commands": {tuned},
+	}, judged)
 }

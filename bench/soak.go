@@ -22,6 +22,9 @@ const (
 	// soakRetention makes Redis hold as many pushes after a minute as at the end.
 	soakRetention = "1m"
 	soakGrowth    = 1.1
+	// soakJudged is the shortest time of which memory is judged: the middle third
+	// has to begin when Redis forgets as much as comes.
+	soakJudged = 4 * time.Minute
 )
 
 // soaked is pushq with a short memory.
@@ -34,13 +37,20 @@ var soaked = contender{pushq.name, func(t *stage, w *world, role string, s setti
 func (b *bench) soak(duration time.Duration) []result {
 	const once = 1
 	found := b.sideBySide("soak", once, func(t *stage, c contender) measurement { return measureSoak(t, c, duration) }, soaked)
+	return b.judgeSoak(found, duration)
+}
+
+func (b *bench) judgeSoak(found rounds, duration time.Duration) []result {
 	var lines []result
 	show := func(p promise) { lines = append(lines, b.judge(found, p, contender{})) }
+	ofMemory := *b
+	ofMemory.judges = b.judges && duration >= soakJudged
 	for _, memory := range []string{soakedAPI, soakedWorkers, soakedRedis} {
 		for _, third := range thirds {
 			show(promise{text: "memory of " + memory + ": median of the " + third + " third", value: memory + third, unit: "MB"})
 		}
-		show(promise{text: fmt.Sprintf("memory of %s: last third ≤ %g x middle third", memory, soakGrowth), value: memory, unit: "x", rule: atMost(soakGrowth)})
+		growth := promise{text: fmt.Sprintf("memory of %s: last third ≤ %g x middle third", memory, soakGrowth), value: memory, unit: "x", rule: atMost(soakGrowth)}
+		lines = append(lines, ofMemory.judge(found, growth, contender{}))
 	}
 	show(promise{text: "worker processes replaced", value: "restarts"})
 	for _, count := range []string{"accepted", "not accepted", "SENT", "FAILED", "GIVEN_UP", "still queued", "delivered twice"} {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,4 +50,22 @@ func TestSoakAccountsForEveryPush(t *testing.T) {
 	require.Equal(t, map[string]float64{
 		"accepted": 5, "not accepted": 1, "SENT": 3, "still queued": 1, "lost": 1, "delivered twice": 2, "unexplained": 1,
 	}, values)
+}
+
+func TestShortSoakDoesNotJudgeMemory(t *testing.T) {
+	t.Parallel()
+	found := rounds{map[string][]measurement{pushq.name: {{values: map[string]float64{soakedRedis: 1.5}}}}, nil}
+	verdictOf := func(judges bool, duration time.Duration, promise string) verdict {
+		lines := (&bench{judges: judges}).judgeSoak(found, duration)
+		place := slices.IndexFunc(lines, func(r result) bool { return r.Promise == promise })
+		require.GreaterOrEqual(t, place, 0)
+		return lines[place].Verdict
+	}
+	const growth, lost = "memory of Redis: last third ≤ 1.1 x middle third", "accepted pushes of which nobody knows = 0"
+	require.Equal(t, fails, verdictOf(true, soakJudged, growth))
+	require.Equal(t, notJudged, verdictOf(true, soakJudged-time.Second, growth))
+	require.Equal(t, notJudged, verdictOf(false, soakJudged, growth))
+	require.Equal(t, holds, verdictOf(true, soakJudged-time.Second, lost))
+	require.Contains(t, shortSoakNote(soakJudged-time.Second), "less than 4 minutes")
+	require.Empty(t, shortSoakNote(soakJudged))
 }

@@ -21,9 +21,11 @@ func tableRows(results []result) [][]string {
 	return rows
 }
 
-// writeTable writes the results for a terminal.
-func writeTable(out io.Writer, results []result) error {
-	rows := tableRows(results)
+// writeTable writes the report for a terminal.
+func (r report) writeTable(out io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s\n\n", r.heading())
+	rows := tableRows(r.Results)
 	widths := make([]int, len(tableHead))
 	for _, row := range rows {
 		for column, cell := range row {
@@ -36,21 +38,23 @@ func writeTable(out io.Writer, results []result) error {
 			line.WriteString(cell)
 			line.WriteString(strings.Repeat(" ", widths[column]-utf8.RuneCountInString(cell)+2))
 		}
-		if _, err := fmt.Fprintln(out, strings.TrimRight(line.String(), " ")); err != nil {
-			return err
-		}
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	return nil
+	for _, note := range r.Notes {
+		fmt.Fprintf(&text, "\n%s\n", note)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
 }
 
-// writeMarkdown writes machine and results as docs/benchmarks.md has them.
-func writeMarkdown(out io.Writer, facts []fact, results []result) error {
+// writeMarkdown writes the report as docs/benchmarks.md has it.
+func (r report) writeMarkdown(out io.Writer) error {
 	var text strings.Builder
-	for _, f := range facts {
+	for _, f := range r.Facts {
 		fmt.Fprintf(&text, "- %s: %s\n", f.Name, f.Value)
 	}
 	text.WriteString("\n")
-	for place, row := range tableRows(results) {
+	for place, row := range tableRows(r.Results) {
 		for column := range row {
 			row[column] = strings.ReplaceAll(row[column], "|", `\|`)
 		}
@@ -58,6 +62,9 @@ func writeMarkdown(out io.Writer, facts []fact, results []result) error {
 		if place == 0 {
 			fmt.Fprintf(&text, "%s|\n", strings.Repeat("|---", len(row)))
 		}
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&text, "\n%s\n", note)
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

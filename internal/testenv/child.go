@@ -22,9 +22,10 @@ type child struct {
 // The kernel is asked to kill the child when its parent dies, and by parent it
 // means the thread that started it. Go ends threads when it likes, so the
 // goroutine that starts the child keeps its thread to itself until the child
-// is gone.
+// is gone. The child has a process group of its own: Ctrl-C reaches the test
+// process alone, which decides what becomes of its children.
 func startChild(command *exec.Cmd) (*child, error) {
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c := &child{command: command, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {
