@@ -82,7 +82,7 @@ func TestACompletionThatComesTooLateIsNotWritten(t *testing.T) {
 	client := server.Client(t)
 	sha, err := client.ScriptLoad(t.Context(), "return redis.call('INCR', KEYS[1])").Result()
 	require.NoError(t, err)
-	poller := &idlePoller{pipeline: client, onFault: func() {}}
+	poller := &queueClient{pipeline: client, onFault: func() {}}
 	ended, end := context.WithCancel(t.Context())
 	require.NoError(t, poller.EvalSha(ended, sha, completionKeys, "id").Err())
 	end()
@@ -97,7 +97,7 @@ func TestFaultsOfCompletionsAreCounted(t *testing.T) {
 	sha, err := client.ScriptLoad(t.Context(), "return redis.error_reply(ARGV[1])").Result()
 	require.NoError(t, err)
 	faults := 0
-	poller := &idlePoller{pipeline: client, onFault: func() { faults++ }}
+	poller := &queueClient{pipeline: client, onFault: func() { faults++ }}
 	require.Error(t, poller.EvalSha(t.Context(), sha, completionKeys, "NOT FOUND").Err())
 	require.Zero(t, faults, "somebody else has ended the task")
 	require.Error(t, poller.EvalSha(t.Context(), sha, completionKeys, "OOM").Err())
@@ -111,7 +111,7 @@ func TestWhatIsCompletedIsNotCompletedAgain(t *testing.T) {
 	client := server.Client(t)
 	sha, err := client.ScriptLoad(t.Context(), "return redis.call('INCR', KEYS[1])").Result()
 	require.NoError(t, err)
-	poller := &idlePoller{pipeline: client, onFault: func() {}, completed: func(id string) bool { return id == "done" }}
+	poller := &queueClient{pipeline: client, onFault: func() {}, completed: func(id string) bool { return id == "done" }}
 	text, err := poller.EvalSha(t.Context(), sha, completionKeys, "done").Text()
 	require.NoError(t, err)
 	require.Equal(t, "OK", text)
@@ -125,9 +125,9 @@ var dequeueKeys = []string{"asynq:{q}:pending", "asynq:{q}:paused", "asynq:{q}:a
 // asynq repeats a dequeue that has failed at once, whichever way it asks.
 func TestADequeueThatFailsTakesItsTime(t *testing.T) {
 	t.Parallel()
-	for name, dequeue := range map[string]func(*idlePoller) error{
-		"known script":   func(p *idlePoller) error { return p.EvalSha(t.Context(), "sha", dequeueKeys).Err() },
-		"unknown script": func(p *idlePoller) error { return p.Eval(t.Context(), "source", dequeueKeys).Err() },
+	for name, dequeue := range map[string]func(*queueClient) error{
+		"known script":   func(p *queueClient) error { return p.EvalSha(t.Context(), "sha", dequeueKeys).Err() },
+		"unknown script": func(p *queueClient) error { return p.Eval(t.Context(), "source", dequeueKeys).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +135,7 @@ func TestADequeueThatFailsTakesItsTime(t *testing.T) {
 			server := testenv.StartRedis(t, "--maxmemory", "1")
 			client := server.Client(t)
 			faults := 0
-			poller := &idlePoller{
+			poller := &queueClient{
 				fetcher: newFetcher(client, "q", 1, slog.New(slog.DiscardHandler)),
 				onFault: func() { faults++ }, announcements: &announcements{closed: make(chan struct{})},
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// taskCheckInterval is short because idlePoller does the waiting.
+	// taskCheckInterval is short because queueClient does the waiting.
 	taskCheckInterval        = time.Millisecond
 	delayedTaskCheckInterval = 500 * time.Millisecond
 )
@@ -61,7 +61,7 @@ func StartServers(client, pipeline redis.UniversalClient, handler asynq.Handler,
 	pollers := min(options.Pollers, options.Concurrency) // a server handles at least one push
 	for _, queue := range options.Channel.Queues() {
 		for poller := range pollers {
-			poll := &idlePoller{
+			poll := &queueClient{
 				UniversalClient: client, fetcher: s.fetchers[queue], pipeline: pipeline, onFault: options.OnFault,
 				announcements: s.announcements, queue: queue,
 			}

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"pushq/internal/redisconn"
-	"pushq/tasks"
 )
 
 const (
@@ -23,7 +21,7 @@ const (
 	longPark = 500 * time.Millisecond
 )
 
-// idlePoller is the Redis client of one asynq server of one queue. Instead of
+// queueClient is the Redis client of one asynq server of one queue. Instead of
 // asking an empty queue a hundred times a second, the server is held back in its
 // dequeue (asynq rdb.go: Dequeue, called by one goroutine alone, processor.go:
 // exec) until a push is announced. What it takes comes from the queue's fetcher, and its
@@ -31,7 +29,7 @@ const (
 //
 // It knows asynq's scripts by their keys. If a later asynq has others, nothing is
 // held back, and the server polls every taskCheckInterval.
-type idlePoller struct {
+type queueClient struct {
 	redis.UniversalClient
 	fetcher *fetcher
 	// pipeline is for completions. It obeys no contexts.
@@ -44,20 +42,20 @@ type idlePoller struct {
 }
 
 // EvalSha runs a script of asynq.
-func (p *idlePoller) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	return p.run(ctx, keys, args, func(client redis.UniversalClient) *redis.Cmd {
+func (p *queueClient) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	return p.script(ctx, keys, args, func(client redis.UniversalClient) *redis.Cmd {
 		return client.EvalSha(ctx, sha, keys, args...)
 	})
 }
 
 // Eval does when Redis does not know the script (go-redis: Script.Run).
-func (p *idlePoller) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
-	return p.run(ctx, keys, args, func(client redis.UniversalClient) *redis.Cmd {
+func (p *queueClient) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	return p.script(ctx, keys, args, func(client redis.UniversalClient) *redis.Cmd {
 		return client.Eval(ctx, script, keys, args...)
 	})
 }
 
-func (p *idlePoller) run(ctx context.Context, keys []string, args []any, call func(redis.UniversalClient) *redis.Cmd) *redis.Cmd {
+func (p *queueClient) script(ctx context.Context, keys []string, args []any, call func(redis.UniversalClient) *redis.Cmd) *redis.Cmd {
 	switch {
 	case p.dequeues(keys):
 		announced := p.announcements.next(p.queue) // before looking: none is missed
@@ -108,7 +106,7 @@ func (p *idlePoller) run(ctx context.Context, keys []string, args []any, call fu
 // Redis is out of memory.
 const pauseAfterFault = 100 * time.Millisecond
 
-func (p *idlePoller) pause() {
+func (p *queueClient) pause() {
 	timer := time.NewTimer(pauseAfterFault)
 	defer timer.Stop()
 	select {
@@ -118,22 +116,22 @@ func (p *idlePoller) pause() {
 }
 
 // dequeues: KEYS are pending, paused, active, lease (asynq rdb.go: dequeueCmd).
-func (p *idlePoller) dequeues(keys []string) bool {
+func (p *queueClient) dequeues(keys []string) bool {
 	return len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[1], ":paused")
 }
 
 // forwards: KEYS are scheduled or retry, pending (asynq rdb.go: forwardCmd).
-func (p *idlePoller) forwards(keys []string) bool {
+func (p *queueClient) forwards(keys []string) bool {
 	return len(keys) == 2 && strings.HasSuffix(keys[1], ":pending")
 }
 
 // completes: the first KEYS are active, lease, and there are more than for a
 // requeue (asynq rdb.go: doneCmd, markAsCompleteCmd, requeueCmd).
-func (p *idlePoller) completes(keys []string) bool {
+func (p *queueClient) completes(keys []string) bool {
 	return len(keys) > 4 && strings.HasSuffix(keys[0], ":active") && strings.HasSuffix(keys[1], ":lease")
 }
 
-func (p *idlePoller) park(ctx context.Context, keys []string, announced <-chan struct{}) {
+func (p *queueClient) park(ctx context.Context, keys []string, announced <-chan struct{}) {
 	wait := firstPark
 	if p.foundEmpty++; p.foundEmpty > 1 {
 		if p.holdsTasks(ctx, keys[0], keys[1]) {
@@ -152,65 +150,9 @@ func (p *idlePoller) park(ctx context.Context, keys []string, announced <-chan s
 
 // holdsTasks reports whether a queue that gave nothing has tasks all the same:
 // asynq answers a list entry whose task is gone like an empty queue.
-func (p *idlePoller) holdsTasks(ctx context.Context, pendingKey, pausedKey string) bool {
+func (p *queueClient) holdsTasks(ctx context.Context, pendingKey, pausedKey string) bool {
 	pipeline := p.Pipeline()
 	paused, pending := pipeline.Exists(ctx, pausedKey), pipeline.LLen(ctx, pendingKey)
 	_, err := pipeline.Exec(ctx)
 	return err == nil && paused.Val() == 0 && pending.Val() > 0
-}
-
-// announcements pass on to the pollers of this process which queues have got
-// pushes. They are safe for concurrent use.
-type announcements struct {
-	subscription *redis.PubSub
-	listening    sync.WaitGroup
-	closed       chan struct{}
-	closeOnce    sync.Once
-
-	mutex sync.Mutex
-	wait  map[string]chan struct{}
-}
-
-// listenToAnnouncements hears what tasks.Intake announces in any process.
-func listenToAnnouncements(client redis.UniversalClient, channel tasks.Channel) *announcements {
-	a := &announcements{
-		subscription: client.Subscribe(context.Background(), channel.AnnouncementsChannel()),
-		closed:       make(chan struct{}),
-		wait:         make(map[string]chan struct{}),
-	}
-	for _, queue := range channel.Queues() {
-		a.wait[queue] = make(chan struct{})
-	}
-	a.listening.Go(func() {
-		for message := range a.subscription.Channel() {
-			a.announce(message.Payload)
-		}
-	})
-	return a
-}
-
-// next is closed by the next announcement for the queue.
-func (a *announcements) next(queue string) <-chan struct{} {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return a.wait[queue]
-}
-
-func (a *announcements) announce(queue string) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	if announced, known := a.wait[queue]; known {
-		close(announced)
-		a.wait[queue] = make(chan struct{})
-	}
-}
-
-// release lets all pollers go, for ever. It may be repeated.
-func (a *announcements) release() { a.closeOnce.Do(func() { close(a.closed) }) }
-
-// stop releases the pollers and stops listening.
-func (a *announcements) stop() {
-	a.release()
-	_ = a.subscription.Close()
-	a.listening.Wait()
 }
