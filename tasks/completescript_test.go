@@ -2,57 +2,16 @@ package tasks
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"pushq/internal/testenv"
 )
-
-func (s *story) enqueue() {
-	task, err := newTask(Swrve, s.push, s.records.retention)
-	require.NoError(s.t, err)
-	_, err = asynq.NewClientFromRedisClient(s.client).EnqueueContext(s.ctx, task)
-	require.NoError(s.t, err)
-}
-
-// take makes the enqueued task active, as asynq does (internal/rdb: dequeueCmd).
-func (s *story) take() {
-	queue := Swrve.queue(s.push)
-	_, err := s.client.TxPipelined(s.ctx, func(pipe redis.Pipeliner) error {
-		pipe.RPopLPush(s.ctx, asynqStateKey(queue, asynq.TaskStatePending), asynqStateKey(queue, asynq.TaskStateActive))
-		pipe.HSet(s.ctx, asynqTaskKey(queue, s.push.ID), "state", "active")
-		pipe.HDel(s.ctx, asynqTaskKey(queue, s.push.ID), "pending_since")
-		pipe.ZAdd(s.ctx, asynqLeaseKey(queue), redis.Z{Score: float64(time.Now().Unix() + 30), Member: s.push.ID})
-		return nil
-	})
-	require.NoError(s.t, err)
-}
-
-func (s *story) taskState() asynq.TaskState {
-	info, err := asynq.NewInspectorFromRedisClient(s.client).GetTaskInfo(Swrve.queue(s.push), s.push.ID)
-	require.NoError(s.t, err)
-	return info.State
-}
-
-// finishSent finishes the attempt as a worker that holds the task.
-func (s *story) finishSent(attempt Attempt) (completed bool) {
-	completed, err := s.records.FinishSent(s.ctx, s.push, attempt)
-	require.NoError(s.t, err)
-	return completed
-}
-
-func sent(token string) Attempt {
-	millis := int64(12)
-	return Attempt{Token: token, Status: AttemptOK, StartedAt: MillisOf(time.Now()), Millis: &millis}
-}
 
 // A completion by a real asynq server and one by complete.lua leave the same behind.
 func TestTasksAreCompletedAsByAsynq(t *testing.T) {
@@ -118,7 +77,7 @@ func TestACompletionMayBeRepeated(t *testing.T) {
 		attempt := sent("a")
 		require.True(t, s.finishSent(attempt))
 		record := s.record()
-		time.Sleep(2 * time.Millisecond) // a repeat that wrote its own time would show
+		s.waitForNextMillisecond() // a repeat that wrote its own time would show
 		require.True(t, s.finishSent(attempt))
 		require.Equal(t, record, s.record())
 		require.Equal(t, asynq.TaskStateCompleted, s.taskState())
@@ -165,62 +124,5 @@ func TestACompletionMakesNoTask(t *testing.T) {
 		require.True(t, s.finishSent(sent("a")))
 		require.Zero(t, client.Exists(t.Context(), asynqTaskKey(Swrve.ImmediateQueue(), s.push.ID)).Val())
 		require.Zero(t, client.LLen(t.Context(), asynqStateKey(Swrve.ImmediateQueue(), asynq.TaskStateActive)).Val())
-	})
-}
-
-// The way of most records, as text, ends where the long way does.
-func TestAFirstAttemptThatDeliversIsWrittenAsText(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, client *redis.Client) {
-		rapid.Check(t, func(check *rapid.T) {
-			s := newStory(t, client)
-			s.t = check
-			s.push.Message, s.push.PushKey = anyText().Draw(check, "message"), anyText().Draw(check, "pushKey")
-			require.NoError(check, client.ZAdd(s.ctx, Swrve.DeadKey(), redis.Z{Score: float64(time.Now().UnixMilli()), Member: s.push.ID}).Err())
-			keyed := rapid.Bool().Draw(check, "keyed")
-			if keyed {
-				require.NoError(check, client.Set(s.ctx, Swrve.ClaimKey(s.push.ID), "hash", time.Minute).Err())
-			}
-			s.begun("a")
-			long := rapid.Bool().Draw(check, "the long way")
-			if long {
-				record := s.record()
-				record.Budget = 3
-				s.write(record)
-			}
-			attempt := sent("a")
-			s.finishSent(attempt)
-
-			record := s.record()
-			record.Budget = 0
-			require.WithinDuration(check, time.Now(), record.EndedAt.Time(), time.Minute)
-			require.Equal(check, &Record{Push: s.push, Attempts: []Attempt{attempt}, End: Sent, EndedAt: record.EndedAt}, record)
-			s.requireLifetime(testRetention.Sent)
-			require.False(check, s.dead())
-			if keyed {
-				require.Equal(check, "hash ended", client.Get(s.ctx, Swrve.ClaimKey(s.push.ID)).Val())
-			}
-			text := client.Get(s.ctx, Swrve.RecordKey(s.push.ID)).Val()
-			content, err := json.Marshal(attempt)
-			require.NoError(check, err)
-			require.Equal(check, !long, strings.HasSuffix(text, fmt.Sprintf(`,"attempts":[%s],"end":"SENT","endedAt":%d}`, content, record.EndedAt)), text)
-		})
-	})
-}
-
-// One attempt more, or another run's, and the record is decoded.
-func TestOtherAttemptsAreNotTakenForTheFirst(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, client *redis.Client) {
-		s := newStory(t, client)
-		s.begun("a")
-		s.finishSent(sent("b"))
-		require.Equal(t, []AttemptStatus{AttemptInProcess, AttemptOK}, s.attempts())
-
-		s = newStory(t, client)
-		s.begun("a")
-		s.fail("a", "")
-		s.begun("b")
-		s.finishSent(sent("b"))
-		require.Equal(t, []AttemptStatus{AttemptError, AttemptOK}, s.attempts())
-		require.Equal(t, Sent, s.record().End)
 	})
 }

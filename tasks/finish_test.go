@@ -1,12 +1,15 @@
 package tasks
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"pushq/internal/testenv"
 )
@@ -93,7 +96,7 @@ func TestFinishMayBeRepeated(t *testing.T) {
 			s.begun("a")
 			finish(s)
 			record := s.record()
-			time.Sleep(2 * time.Millisecond) // a repeat that wrote its own time would show
+			s.waitForNextMillisecond() // a repeat that wrote its own time would show
 			finish(s)
 			require.Equal(t, record, s.record(), name)
 		}
@@ -303,5 +306,62 @@ func TestKeepMakesTheRecordOutliveAWait(t *testing.T) {
 		s.requireLifetime(1000*time.Hour + testRetention.Dead)
 		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(-time.Hour)))
 		s.requireLifetime(testRetention.Dead)
+	})
+}
+
+// The way of most records, as text, ends where the long way does.
+func TestAFirstAttemptThatDeliversIsWrittenAsText(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		rapid.Check(t, func(check *rapid.T) {
+			s := newStory(t, client)
+			s.t = check
+			s.push.Message, s.push.PushKey = anyText().Draw(check, "message"), anyText().Draw(check, "pushKey")
+			require.NoError(check, client.ZAdd(s.ctx, Swrve.DeadKey(), redis.Z{Score: float64(time.Now().UnixMilli()), Member: s.push.ID}).Err())
+			keyed := rapid.Bool().Draw(check, "keyed")
+			if keyed {
+				require.NoError(check, client.Set(s.ctx, Swrve.ClaimKey(s.push.ID), "hash", time.Minute).Err())
+			}
+			s.begun("a")
+			long := rapid.Bool().Draw(check, "the long way")
+			if long {
+				record := s.record()
+				record.Budget = 3
+				s.write(record)
+			}
+			attempt := sent("a")
+			s.finishSent(attempt)
+
+			record := s.record()
+			record.Budget = 0
+			require.WithinDuration(check, time.Now(), record.EndedAt.Time(), time.Minute)
+			require.Equal(check, &Record{Push: s.push, Attempts: []Attempt{attempt}, End: Sent, EndedAt: record.EndedAt}, record)
+			s.requireLifetime(testRetention.Sent)
+			require.False(check, s.dead())
+			if keyed {
+				require.Equal(check, "hash ended", client.Get(s.ctx, Swrve.ClaimKey(s.push.ID)).Val())
+			}
+			text := client.Get(s.ctx, Swrve.RecordKey(s.push.ID)).Val()
+			content, err := json.Marshal(attempt)
+			require.NoError(check, err)
+			require.Equal(check, !long, strings.HasSuffix(text, fmt.Sprintf(`,"attempts":[%s],"end":"SENT","endedAt":%d}`, content, record.EndedAt)), text)
+		})
+	})
+}
+
+// One attempt more, or another run's, and the record is decoded.
+func TestOtherAttemptsAreNotTakenForTheFirst(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		s.finishSent(sent("b"))
+		require.Equal(t, []AttemptStatus{AttemptInProcess, AttemptOK}, s.attempts())
+
+		s = newStory(t, client)
+		s.begun("a")
+		s.fail("a", "")
+		s.begun("b")
+		s.finishSent(sent("b"))
+		require.Equal(t, []AttemptStatus{AttemptError, AttemptOK}, s.attempts())
+		require.Equal(t, Sent, s.record().End)
 	})
 }

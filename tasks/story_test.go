@@ -3,9 +3,11 @@ package tasks
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -114,3 +116,50 @@ func (s *story) requireLifetime(want time.Duration) {
 
 // errorOf drops the end that Finish returns.
 func errorOf(_ State, err error) error { return err }
+
+func (s *story) enqueue() {
+	task, err := newTask(Swrve, s.push, s.records.retention)
+	require.NoError(s.t, err)
+	_, err = asynq.NewClientFromRedisClient(s.client).EnqueueContext(s.ctx, task)
+	require.NoError(s.t, err)
+}
+
+// take makes the enqueued task active, as asynq does (internal/rdb: dequeueCmd).
+func (s *story) take() {
+	queue := Swrve.queue(s.push)
+	_, err := s.client.TxPipelined(s.ctx, func(pipe redis.Pipeliner) error {
+		pipe.RPopLPush(s.ctx, asynqStateKey(queue, asynq.TaskStatePending), asynqStateKey(queue, asynq.TaskStateActive))
+		pipe.HSet(s.ctx, asynqTaskKey(queue, s.push.ID), "state", "active")
+		pipe.HDel(s.ctx, asynqTaskKey(queue, s.push.ID), "pending_since")
+		pipe.ZAdd(s.ctx, asynqLeaseKey(queue), redis.Z{Score: float64(time.Now().Unix() + 30), Member: s.push.ID})
+		return nil
+	})
+	require.NoError(s.t, err)
+}
+
+func (s *story) taskState() asynq.TaskState {
+	info, err := asynq.NewInspectorFromRedisClient(s.client).GetTaskInfo(Swrve.queue(s.push), s.push.ID)
+	require.NoError(s.t, err)
+	return info.State
+}
+
+// finishSent finishes the attempt as a worker that holds the task.
+func (s *story) finishSent(attempt Attempt) (completed bool) {
+	completed, err := s.records.FinishSent(s.ctx, s.push, attempt)
+	require.NoError(s.t, err)
+	return completed
+}
+
+func sent(token string) Attempt {
+	millis := int64(12)
+	return Attempt{Token: token, Status: AttemptOK, StartedAt: MillisOf(time.Now()), Millis: &millis}
+}
+
+// waitForNextMillisecond returns when Redis' clock no longer shows the instant that it
+// shows now.
+func (s *story) waitForNextMillisecond() {
+	now := func() int64 { return s.client.Time(s.ctx).Val().UnixMilli() }
+	for started := now(); now() == started; {
+		runtime.Gosched()
+	}
+}
