@@ -55,7 +55,7 @@ func (c Channel) BrakeKey() string { return c.key("brake") }
 func (c Channel) ProbeKeys() []string {
 	var keys []string
 	for _, queue := range c.Queues() {
-		keys = append(keys, "pushq:{"+queue+"}:probe")
+		keys = append(keys, queueKey(queue, "probe"))
 	}
 	return keys
 }
@@ -63,4 +63,7 @@ func (c Channel) ProbeKeys() []string {
 // PaceOverrideKey exists while an operator wants the channel to send slower.
 func (c Channel) PaceOverrideKey() string { return c.key("pace:override") }
 
-func (c Channel) key(name string) string { return "pushq:{" + c.Name + "}:" + name }
+func (c Channel) key(name string) string { return queueKey(c.Name, name) }
+
+// queueKey is a key of pushq in the slot of a queue or, by its name, a channel.
+func queueKey(tag, name string) string { return "pushq:{" + tag + "}:" + name }

@@ -44,7 +44,7 @@ type Taker struct {
 
 // NewTaker returns a taker for a queue.
 func NewTaker(client redis.UniversalClient, queue string) *Taker {
-	return &Taker{redis: client, queue: queue, key: "pushq:{" + queue + "}:taken:" + ulid.Make().String()}
+	return &Taker{redis: client, queue: queue, key: queueKey(queue, "taken:"+ulid.Make().String())}
 }
 
 // A Taken is a task that a Taker has taken from its queue.
