@@ -9,15 +9,15 @@ import (
 const drainConcurrency = 256
 
 func (b *bench) drain() []result {
-	return b.drains("drain", b.sizes.drainPushes, 0, 1.15, afternoonTuned, riverTuned, bullmq)
+	return b.drains("drain", b.sizes.drainRounds, b.sizes.drainPushes, 0, 1.15, afternoonTuned, riverTuned, bullmq)
 }
 
 func (b *bench) drainLatency() []result {
-	return b.drains("drain-latency", b.sizes.drainPushesSlowRedis, slowRedis, 3, afternoonTuned)
+	return b.drains("drain-latency", b.sizes.rounds, b.sizes.drainPushesSlowRedis, slowRedis, 3, afternoonTuned)
 }
 
-func (b *bench) drains(name string, pushes int, delay time.Duration, times float64, baselines ...contender) []result {
-	found := b.sideBySide(name, b.sizes.rounds, func(t *stage, c contender) measurement {
+func (b *bench) drains(name string, rounds, pushes int, delay time.Duration, times float64, baselines ...contender) []result {
+	found := b.sideBySide(name, rounds, func(t *stage, c contender) measurement {
 		return measureDrain(t, c, pushes, delay)
 	}, append([]contender{pushq}, baselines...)...)
 	text := "no rate limit, full records"

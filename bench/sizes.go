@@ -4,8 +4,9 @@ import "time"
 
 // sizes are how much is measured.
 type sizes struct {
-	// rounds of short comparisons, and of those that take a minute each.
-	rounds, longRounds int
+	// rounds of short comparisons, and of those that take a minute each. The drain has
+	// more: it is bound by the processors, whose speed changes from second to second.
+	rounds, longRounds, drainRounds int
 
 	rateWorkers              []int
 	rateWarmup, rateDuration time.Duration
@@ -36,7 +37,7 @@ type sizes struct {
 }
 
 var fullSizes = sizes{
-	rounds: 4, longRounds: 3,
+	rounds: 4, longRounds: 3, drainRounds: 8,
 	rateWorkers: []int{1, 2, 4}, rateWarmup: 4 * time.Second, rateDuration: 25 * time.Second, rateRepeats: 5,
 	acceptWarmup: 2 * time.Second, acceptDuration: 8 * time.Second,
 	drainPushes: 30_000, drainPushesSlowRedis: 6000,
@@ -50,7 +51,7 @@ var fullSizes = sizes{
 
 // quickSizes show that everything works, and nothing else.
 var quickSizes = sizes{
-	rounds: 1, longRounds: 1,
+	rounds: 1, longRounds: 1, drainRounds: 1,
 	rateWorkers: []int{1}, rateWarmup: 500 * time.Millisecond, rateDuration: time.Second,
 	acceptWarmup: 50 * time.Millisecond, acceptDuration: 200 * time.Millisecond,
 	drainPushes: 300, drainPushesSlowRedis: 100,
