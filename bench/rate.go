@@ -12,7 +12,9 @@ const (
 	// providerLimit is what the provider allows in any sliding second.
 	providerLimit = 300
 	// voidLagMillis: a simulator that was held up for longer has counted its own
-	// pauses. Such a run says nothing and is repeated.
+	// pauses. Such a run of pushq says nothing and is repeated. A baseline that keeps
+	// two processors so busy with waiting that the simulator is held up would do so
+	// each time: it is measured once, and the table says for how long.
 	voidLagMillis = 5
 	// inWork is more than the requests under way at full pace: 300 a second of
 	// 1.63 s each.
@@ -20,7 +22,7 @@ const (
 )
 
 func (b *bench) rate() []result {
-	return b.rates("rate", 0, afternoonTuned, afternoon, bullmq)
+	return b.rates("rate", 0, afternoonTuned, bullmq)
 }
 
 func (b *bench) rateLatency() []result {
@@ -52,14 +54,15 @@ func (b *bench) rates(name string, delay time.Duration, baselines ...contender) 
 
 // noteWorst writes beside each round what came of all of them.
 func noteWorst(measured []measurement) {
-	var largest, refused, void float64
+	var largest, refused, void, lag float64
 	for _, m := range measured {
 		largest = max(largest, m.values["largest second"])
 		refused += m.values["refused"]
 		void += m.values["void"]
+		lag = max(lag, m.values["lag"])
 	}
 	for round := range measured {
-		measured[round].note = fmt.Sprintf("at most %g in a second, %g × 429, %g void", largest, refused, void)
+		measured[round].note = fmt.Sprintf("at most %g in a second, %g × 429, %g void, provider held up ≤ %.1f ms", largest, refused, void, lag)
 	}
 }
 
@@ -71,24 +74,22 @@ func processes(workers int) string {
 }
 
 func measureRate(t *stage, c contender, workers int, delay time.Duration) measurement {
-	void := 0
-	for {
+	for void := 0; ; void++ {
 		var m measurement
-		var lag float64
-		t.check(t.bench.onStage(func(t *stage) { m, lag = measureRateOnce(t, c, workers, delay) }))
-		if lag <= voidLagMillis || void >= t.bench.sizes.rateRepeats {
-			if t.bench.judges && lag > voidLagMillis {
-				t.Fatalf("the machine is too busy: the simulator was held up for %.1f ms in the last of %d runs", lag, void+1)
-			}
+		t.check(t.bench.onStage(func(t *stage) { m = measureRateOnce(t, c, workers, delay) }))
+		lag := m.values["lag"]
+		if lag <= voidLagMillis || c.name != pushq.name || !t.bench.judges {
 			m.values["void"] = float64(void)
 			return m
 		}
-		void++
+		if void == t.bench.sizes.rateRepeats {
+			t.Fatalf("the machine is too busy: the simulator was held up for %.1f ms in the last of %d runs", lag, void+1)
+		}
 		t.bench.progress("void, repeated: the simulator was held up for %.1f ms", lag)
 	}
 }
 
-func measureRateOnce(t *stage, c contender, workers int, delay time.Duration) (m measurement, lagMillis float64) {
+func measureRateOnce(t *stage, c contender, workers int, delay time.Duration) measurement {
 	sizes := t.bench.sizes
 	w := newWorld(t, provider{latency: "original", rate: providerLimit}, delay)
 	s := settings{concurrency: inWork, perSecond: providerLimit}
@@ -114,8 +115,9 @@ func measureRateOnce(t *stage, c contender, workers int, delay time.Duration) (m
 			"used":           100 * perSecond / providerLimit,
 			"refused":        float64(stats.RateLimited),
 			"largest second": float64(stats.LargestSecond),
+			"lag":            stats.WorstLagMillis,
 		},
-	}, stats.WorstLagMillis
+	}
 }
 
 // steady counts the requests of a time that begins some time after the first
