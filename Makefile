@@ -16,7 +16,7 @@ test-faults: ## kill, freeze, cut off and slow down what runs, at full length, a
 	@./scripts/ensure redis-server
 	go test -race -count=1 -v -timeout 60m ./faults -full
 
-bench: ## measure pushq beside its alternatives (two hours); ARGS='--only drain', ARGS=--quick, ARGS=--list
+bench: ## measure pushq beside its alternatives (an hour and a half); ARGS='--only drain', ARGS=--quick, ARGS=--list
 	@./scripts/ensure redis-server >&2
 	@./scripts/ensure postgres npm >&2 || echo "lines that compare with River or BullMQ will be empty" >&2
 	@cd bench && go run . $(ARGS)

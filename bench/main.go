@@ -57,6 +57,10 @@ func main() {
 	defer release()
 	done, err := run(interrupted, o.chosen, o.quick)
 	exitOn(err)
+	if done.comparisons == 0 { // interrupted: there is nothing to show
+		fmt.Fprintln(os.Stderr, interruptedNote(0, len(o.chosen)))
+		os.Exit(130)
+	}
 	if done.comparisons < len(o.chosen) {
 		r.Notes = append(r.Notes, interruptedNote(done.comparisons, len(o.chosen)))
 	}

@@ -98,7 +98,11 @@ func measureSoak(t *stage, c contender, duration time.Duration) measurement {
 	}
 	time.Sleep(time.Until(began.Add(duration)))
 	t.check(watched.stop(values))
-	(<-followed).report(values, provider.Ledger())
+	account := <-followed
+	account.report(values, provider.Ledger())
+	for why, count := range account.refused {
+		t.bench.progress("soak: %d pushes not accepted: %s", count, why)
+	}
 	return measurement{values: values}
 }
 

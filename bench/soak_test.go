@@ -39,7 +39,7 @@ func TestSoakAccountsForEveryPush(t *testing.T) {
 	account.add("unmarked", push("SENT", "no", "OK"), true)
 	account.add("waits", push("RETRY", "no"), true)
 	account.add("forgotten", push("PENDING"), false)
-	account.addRefused()
+	account.addRefused("503 Service Unavailable")
 	var requests []swrvesim.Request
 	for _, user := range []string{"once", "marked", "unmarked", "marked", "unmarked"} {
 		requests = append(requests, swrvesim.Request{User: user, Delivered: true})

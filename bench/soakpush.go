@@ -28,14 +28,14 @@ type soakAccount struct {
 	mutex   sync.Mutex
 	states  map[string]int // of accepted pushes, when they were looked at last
 	lost    int
-	refused int
+	refused map[string]int // why a POST was not accepted
 	// marked counts the attempts of a user's push that may have delivered it, the
 	// one that did included.
 	marked map[string]int
 }
 
 func newSoakAccount() *soakAccount {
-	return &soakAccount{states: make(map[string]int), marked: make(map[string]int)}
+	return &soakAccount{states: make(map[string]int), refused: make(map[string]int), marked: make(map[string]int)}
 }
 
 // followPushes posts each push when it is due and looks at it until it has
@@ -51,9 +51,9 @@ func followPushes(url string, pushes int) *soakAccount {
 		time.Sleep(time.Until(began.Add(time.Duration(number) * time.Second / soakPerSecond)))
 		all.Go(func() {
 			user := fmt.Sprintf("soak-%d", number)
-			id := postSoaked(client, url, user)
-			if id == "" {
-				account.addRefused()
+			id, refusal := postSoaked(client, url, user)
+			if refusal != "" {
+				account.addRefused(refusal)
 				return
 			}
 			found, known := soakedPush{}, true
@@ -83,18 +83,18 @@ func (p soakedPush) ended() bool {
 	return slices.Contains([]string{"SENT", "FAILED", "GIVEN_UP", "CANCELLED"}, p.Status)
 }
 
-// postSoaked returns "" if the push was not accepted.
-func postSoaked(client *http.Client, url, user string) (id string) {
+// postSoaked returns the push's id, or why it was not accepted.
+func postSoaked(client *http.Client, url, user string) (id, refusal string) {
 	response, err := client.Post(url+"/push", "application/json", bytes.NewReader(appendPush(nil, user, "")))
 	if err != nil {
-		return ""
+		return "", "no answer"
 	}
 	defer func() { _ = response.Body.Close() }()
 	_, _ = io.Copy(io.Discard, response.Body)
 	if response.StatusCode != http.StatusAccepted {
-		return ""
+		return "", response.Status
 	}
-	return strings.TrimPrefix(response.Header.Get("Location"), "/push/")
+	return strings.TrimPrefix(response.Header.Get("Location"), "/push/"), ""
 }
 
 // lookUpSoaked returns what was known before if there is no answer.
@@ -113,10 +113,10 @@ func lookUpSoaked(client *http.Client, url, id string, before soakedPush) (found
 	return found, true
 }
 
-func (a *soakAccount) addRefused() {
+func (a *soakAccount) addRefused(why string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.refused++
+	a.refused[why]++
 }
 
 func (a *soakAccount) add(user string, push soakedPush, known bool) {
@@ -150,7 +150,10 @@ func (a *soakAccount) report(values map[string]float64, requests []swrvesim.Requ
 			values["unexplained"]++
 		}
 	}
-	values["not accepted"], values["lost"] = float64(a.refused), float64(a.lost)
+	for _, count := range a.refused {
+		values["not accepted"] += float64(count)
+	}
+	values["lost"] = float64(a.lost)
 	values["accepted"] = float64(a.lost)
 	for state, count := range a.states {
 		values["accepted"] += float64(count)
