@@ -1,0 +1,67 @@
+package breaker
+
+import (
+	"context"
+	_ "embed" // the script
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed scripts/breaker.lua
+	source string
+
+	script = redis.NewScript(source)
+)
+
+// An answer of the script.
+type answer struct {
+	text                     string
+	wait                     time.Duration
+	state, stateBefore       State
+	failures, failuresBefore int64
+}
+
+// run asks for the permission of a call, or reports it. The same again changes nothing.
+func (b *Breaker) run(ctx context.Context, act, call string) (answer, error) {
+	reply, err := script.Run(ctx, b.redis, []string{b.Hash}, act, call,
+		b.Failures, b.OpenFor.Milliseconds(), b.Successes, b.Forget.Milliseconds()).Slice()
+	if err != nil {
+		return answer{}, fmt.Errorf("circuit breaker of %s: %w", b.Service, err)
+	}
+	if len(reply) != 6 {
+		return answer{}, fmt.Errorf("circuit breaker of %s: unexpected reply %v", b.Service, reply)
+	}
+	var a answer
+	a.text, _ = reply[0].(string)
+	wait, _ := reply[1].(int64)
+	a.wait = time.Duration(wait) * time.Millisecond
+	state, _ := reply[2].(string)
+	a.failures, _ = reply[3].(int64)
+	before, _ := reply[4].(string)
+	a.failuresBefore, _ = reply[5].(int64)
+	a.state, a.stateBefore = State(state), State(before)
+	b.see(ctx, a)
+	return a, nil
+}
+
+// see tells others what has changed.
+func (b *Breaker) see(ctx context.Context, a answer) {
+	if a.state != a.stateBefore {
+		b.Log.Warn("circuit breaker", slog.String("service", b.Service), slog.String("state", string(a.state)), slog.Int64("failures", a.failures))
+	}
+	b.mutex.Lock()
+	if a.state != b.seen && b.OnChange != nil {
+		b.OnChange(a.state)
+	}
+	b.seen = a.state
+	behind := !b.copied || a.state != a.stateBefore || a.failures != a.failuresBefore
+	b.copied = true
+	b.mutex.Unlock()
+	if behind {
+		b.copy(ctx, a.state, a.failures)
+	}
+}

@@ -1,0 +1,149 @@
+// Package breaker keeps workers from a service that does not work: one circuit breaker
+// for all processes that share a Redis, on Redis' clock.
+//
+// While the breaker is closed, calls that are permitted after the last good one, those
+// that have not been reported included, are fewer than the failures that open it. So a
+// service that has died is called that many times, and then once each time that the
+// breaker has been open for long enough, by all workers together. Without Redis nobody
+// is permitted anything.
+package breaker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// A State of a breaker.
+type State string
+
+// The states.
+const (
+	Closed   State = "closed"    // calls are made
+	Open     State = "open"      // none is
+	HalfOpen State = "half_open" // one at a time shows whether the service works again
+)
+
+// Keys are where a breaker is in Redis.
+type Keys struct {
+	Hash string // all there is to know
+	// StateCopy and FailuresCopy are written after changes for those who read nothing
+	// else. They may be in other slots of a cluster than Hash, and lag behind.
+	StateCopy, FailuresCopy string
+}
+
+// Options of a Breaker. All processes should have the same: each goes by its own.
+type Options struct {
+	Keys
+	Service   string        // as logs and errors name it
+	Failures  int           // in a row, that open it
+	OpenFor   time.Duration // until a call shows whether the service works again; whole milliseconds
+	Successes int           // in a row, that close it then
+	// Forget is after how long a call that was never reported, because its process
+	// died, stands in nobody's way any more: longer than any call takes.
+	Forget time.Duration
+	Log    *slog.Logger
+	// OnChange is called, one call at a time, when this process sees the breaker in
+	// another state than before, and with the first state that it sees. It may be nil,
+	// must be quick, and must not use the breaker.
+	OnChange func(State)
+}
+
+// A Breaker is safe for concurrent use.
+type Breaker struct {
+	Options
+	redis redis.UniversalClient
+
+	mutex   sync.Mutex
+	seen    State    // last, "" for none
+	copied  bool     // the copies are not behind by what this process has changed
+	overdue []report // that Redis has not taken
+}
+
+// New returns the breaker that all processes with the same keys share. The client must
+// obey contexts, or have short timeouts.
+func New(client redis.UniversalClient, options Options) *Breaker {
+	return &Breaker{Options: options, redis: client}
+}
+
+// An OpenError says that no call may be made now.
+type OpenError struct {
+	Service string
+	// After is when to ask again.
+	After time.Duration
+}
+
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("the circuit breaker of %s is open for another %s", e.Service, e.After.Round(time.Millisecond))
+}
+
+// A Result is what became of a permitted call.
+type Result string
+
+// The results.
+const (
+	Good Result = "good" // the service works, whatever it answered
+	Bad  Result = "bad"  // it does not
+	Void Result = "void" // the call was not made, or says nothing about the service
+)
+
+// A Permit is the right to make one call. It must be reported.
+type Permit struct {
+	breaker *Breaker
+	call    string // made once
+}
+
+// How soon to ask again while calls under way have to show whether the service works. It
+// doubles from the one to the other.
+const (
+	shortestPause = 10 * time.Millisecond
+	longestPause  = 250 * time.Millisecond
+)
+
+// Allow returns the permission to make a call. It waits as long as calls under way have
+// to show first whether the service works, and ends with an *OpenError, the context's
+// error, or that of Redis.
+func (b *Breaker) Allow(ctx context.Context) (*Permit, error) {
+	if err := b.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	permit := &Permit{breaker: b, call: ulid.Make().String()}
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		answer, err := b.run(ctx, "ask", permit.call)
+		switch {
+		case err != nil:
+			b.owe(report{permit.call, Void}) // Redis may have permitted it
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx) // and not what it did to a connection
+			}
+			return nil, err
+		case answer.text == "GO":
+			return permit, nil
+		case answer.text == "OPEN":
+			return nil, &OpenError{Service: b.Service, After: answer.wait}
+		}
+		timer := time.NewTimer(min(answer.wait, pause/2+rand.N(pause)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Report says what became of the call. It may be repeated. What Redis does not take is
+// told it again before this process is permitted another call.
+func (p *Permit) Report(ctx context.Context, result Result) error {
+	_, err := p.breaker.run(ctx, string(result), p.call)
+	if err != nil {
+		p.breaker.owe(report{p.call, result})
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+package breaker
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/redisconn"
+	"pushq/internal/testenv"
+)
+
+const patience = 20 * time.Second
+
+func connect(t testing.TB, url string) redis.UniversalClient {
+	t.Helper()
+	clients, err := redisconn.Open(url, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = clients.Close() })
+	return clients.Control
+}
+
+// onEveryServer runs a test on Redis and on the embedded one.
+func onEveryServer(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+	t.Parallel()
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, connect(t, testenv.StartRedis(t).URL()))
+	})
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		embedded, err := redisconn.StartEmbedded()
+		require.NoError(t, err)
+		t.Cleanup(embedded.Close)
+		test(t, connect(t, embedded.URL()))
+	})
+}
+
+// options are those that pushq's users know, for a breaker of their own.
+func options(service string) Options {
+	return Options{
+		Keys: Keys{
+			Hash:      "pushq:{fcm}:breaker:" + service,
+			StateCopy: "circuit:push_worker:" + service + ":state", FailuresCopy: "circuit:push_worker:" + service + ":failures",
+		},
+		Service: service, Failures: 5, OpenFor: 30 * time.Second, Successes: 2, Forget: 100 * time.Second,
+		Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// A circuit drives the script for one breaker, by names of calls.
+type circuit struct {
+	t       require.TestingT
+	ctx     context.Context
+	breaker *Breaker
+}
+
+func newCircuit(t *testing.T, client redis.UniversalClient) *circuit {
+	return &circuit{t: t, ctx: t.Context(), breaker: New(client, options("fcm"))}
+}
+
+func (c *circuit) run(act, call string) answer {
+	a, err := c.breaker.run(c.ctx, act, call)
+	require.NoError(c.t, err)
+	return a
+}
+
+// ask asks for each call and returns the answers.
+func (c *circuit) ask(calls ...string) (answers []string) {
+	for _, call := range calls {
+		answers = append(answers, c.run("ask", call).text)
+	}
+	return answers
+}
+
+// report reports each call and returns the state and the failures then.
+func (c *circuit) report(result Result, calls ...string) (State, int) {
+	var last answer
+	for _, call := range calls {
+		last = c.run(string(result), call)
+		require.Equal(c.t, "DONE", last.text)
+	}
+	return last.state, int(last.failures)
+}
+
+// open makes the breaker an open one.
+func (c *circuit) open() {
+	for place := range c.breaker.Failures {
+		call := "opening-" + strconv.Itoa(place)
+		require.Equal(c.t, []string{"GO"}, c.ask(call))
+		c.report(Bad, call)
+	}
+	state, _, err := c.breaker.Read(c.ctx)
+	require.NoError(c.t, err)
+	require.Equal(c.t, Open, state)
+}
+
+// advance makes everything in the hash as much older: Redis' clock goes its own way.
+func (c *circuit) advance(by time.Duration) {
+	fields, err := c.breaker.redis.HGetAll(c.ctx, c.breaker.Hash).Result()
+	require.NoError(c.t, err)
+	older := func(text string) string {
+		instant, err := strconv.ParseInt(text, 10, 64)
+		require.NoError(c.t, err)
+		return strconv.FormatInt(instant-by.Milliseconds(), 10)
+	}
+	for name, value := range fields {
+		switch {
+		case name == "opened", name == "swept":
+			fields[name] = older(value)
+		case name == "unproven":
+			calls := strings.Fields(value)
+			for place, call := range calls {
+				began, of, _ := strings.Cut(call, ":")
+				calls[place] = older(began) + ":" + of
+			}
+			fields[name] = strings.Join(calls, " ")
+		case strings.HasPrefix(name, "call:"):
+			generation, began, _ := strings.Cut(value, " ")
+			fields[name] = generation + " " + older(began)
+		}
+	}
+	if len(fields) > 0 {
+		require.NoError(c.t, c.breaker.redis.HSet(c.ctx, c.breaker.Hash, fields).Err())
+	}
+}
