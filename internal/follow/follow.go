@@ -1,0 +1,151 @@
+// Package follow hands the entries of a stream in Redis to a function, in batches and at
+// least once: an entry leaves the stream after the function has dealt with it. Followers
+// of one group, in one process or many, share the entries.
+package follow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// An Entry of a stream: a push and its record at that time (tasks.Followers).
+type Entry struct {
+	StreamID string
+	PushID   string
+	Record   []byte // JSON, as it was stored; nothing here reads it
+}
+
+// Options of a Follower.
+type Options struct {
+	Stream string
+	Group  string // "pushq" if empty
+	Batch  int    // entries handled at once; 100 if 0
+	// Handle deals with entries in the order of the stream, except that those that
+	// another follower has left behind come late. It may be given an entry again. An
+	// error, or a panic, repeats it with the same entries until it succeeds: what can
+	// never succeed it must put aside itself. It is to return soon after ctx has ended.
+	Handle func(ctx context.Context, entries []Entry) error
+	Log    *slog.Logger
+}
+
+// A Follower follows one stream.
+type Follower struct {
+	Options
+	redis    redis.UniversalClient
+	consumer string // its name in the group; made once
+
+	silence time.Duration // after which a consumer is gone
+	retry   backoff       // of Handle
+	failing bool          // an outage is logged once
+	lookAt  time.Time     // when to look next for what others have left behind
+}
+
+const (
+	defaultGroup = "pushq"
+	defaultBatch = 100
+
+	// maxBlock is how long Redis keeps a read waiting for entries, and readTimeout how
+	// long its answer may take: stopping waits for it.
+	maxBlock    = 500 * time.Millisecond
+	readTimeout = 2 * time.Second
+	// leaveTimeout is for what is still to be told to Redis when the follower stops.
+	leaveTimeout = 2 * time.Second
+)
+
+// New returns a follower; Run makes it work. The client must obey contexts and must not
+// be an auto-pipeline: one of its connections waits most of the time.
+func New(client redis.UniversalClient, options Options) *Follower {
+	options.Group = cmp.Or(options.Group, defaultGroup)
+	options.Batch = cmp.Or(options.Batch, defaultBatch)
+	return &Follower{
+		Options: options, redis: client, consumer: ulid.Make().String(),
+		silence: time.Minute,
+		retry:   backoff{first: 200 * time.Millisecond, longest: 30 * time.Second},
+	}
+}
+
+// Backlog is how many entries are in the stream, those in hand included.
+func (f *Follower) Backlog(ctx context.Context) (int64, error) {
+	length, err := f.redis.XLen(ctx, f.Stream).Result()
+	if err != nil {
+		return 0, fmt.Errorf("read the length of stream %s: %w", f.Stream, err)
+	}
+	return length, nil
+}
+
+// Run follows the stream until ctx ends, and a second or so longer. It is for one
+// goroutine. What Handle has not dealt with by then is left to the next follower, or to
+// another one soon. What one holds that does not stop but dies, others take over after a
+// minute.
+func (f *Follower) Run(ctx context.Context) {
+	defer f.leave(ctx)
+	again := backoff{first: f.retry.first, longest: 2 * time.Second}
+	for ctx.Err() == nil {
+		entries, err := f.next(ctx)
+		f.tell(ctx, "cannot read a stream, trying again", err)
+		if err != nil {
+			again.wait(ctx)
+			continue
+		}
+		again.reset()
+		if len(entries) > 0 {
+			f.deal(ctx, entries)
+		}
+	}
+}
+
+// deal has a batch handled and removes it. It gives up only when ctx ends.
+func (f *Follower) deal(ctx context.Context, entries []Entry) {
+	stop := f.hold(ctx, entries)
+	defer stop()
+	f.retry.reset()
+	for {
+		err := f.handle(ctx, entries)
+		f.tell(ctx, "cannot deal with the entries of a stream, trying again", err)
+		if err == nil {
+			break
+		}
+		if !f.retry.wait(ctx) {
+			f.release(ctx, entries)
+			return
+		}
+	}
+	again := backoff{first: f.retry.first, longest: 2 * time.Second}
+	for {
+		err := f.remove(ctx, entries)
+		f.tell(ctx, "cannot remove entries of a stream, trying again", err)
+		if err == nil || !again.wait(ctx) {
+			return
+		}
+	}
+}
+
+func (f *Follower) handle(ctx context.Context, entries []Entry) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+		}
+	}()
+	return f.Handle(ctx, entries)
+}
+
+// tell logs the beginning and the end of an outage.
+func (f *Follower) tell(ctx context.Context, message string, err error) {
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return
+	case err != nil && !f.failing:
+		f.Log.Warn(message, slog.String("stream", f.Stream), slog.Any("error", err))
+	case err == nil && f.failing:
+		f.Log.Info("following a stream again", slog.String("stream", f.Stream))
+	}
+	f.failing = err != nil
+}
