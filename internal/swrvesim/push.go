@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
 	"unicode/utf8"
+
+	"pushq/internal/reset"
 )
 
 const (
@@ -31,7 +32,7 @@ type arrival struct {
 func (s *Simulator) servePush(w http.ResponseWriter, r *http.Request) {
 	arrival := s.arrive()
 	if arrival == nil {
-		breakConnection(w)
+		reset.Connection(w)
 		return
 	}
 	defer s.running.Done()
@@ -43,7 +44,7 @@ func (s *Simulator) servePush(w http.ResponseWriter, r *http.Request) {
 	// not be counted as in flight any more.
 	if !inTime || outcome.ending == resets {
 		s.finish(arrival, 0)
-		breakConnection(w)
+		reset.Connection(w)
 		return
 	}
 	s.finish(arrival, outcome.status)
@@ -229,17 +230,4 @@ func writeAnswer(w http.ResponseWriter, status int, answer answer) {
 	w.Header().Set("Content-Type", jsonMediaType)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
-}
-
-// breakConnection resets the connection (RST) without an answer. Where that is
-// impossible, as on HTTP/2, net/http breaks it off in its own way.
-func breakConnection(w http.ResponseWriter) {
-	connection, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	if tcp, ok := connection.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = connection.Close()
 }
