@@ -1,7 +1,7 @@
 # Every target says what it does; `make help` lists them.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION = $(shell git describe --always --dirty)
-TOOLS = redis-server promtool chromium
+TOOLS = redis-server postgres rabbitmq-server promtool chromium
 
 .PHONY: help test test-faults bench soak lint vuln docs build
 

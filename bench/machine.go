@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"pushq/internal/testenv"
 )
 
 // A fact is something that the numbers depend on.
@@ -37,7 +39,7 @@ func machineFacts() []fact {
 		{"Redis", output("redis-server", "--version")},
 		{"node", output("node", "--version")},
 	}
-	if postgres, err := findPostgres("postgres"); err == nil {
+	if postgres, err := testenv.FindPostgres("postgres"); err == nil {
 		facts = append(facts, fact{"PostgreSQL", output(postgres, "--version")})
 	}
 	if bullmq := fieldOf(filepath.Join("bullmq", "package.json"), `    "bullmq"`); bullmq != "" {

@@ -98,10 +98,6 @@ func run(interrupted context.Context, chosen []comparison, quick bool) (finished
 		return finished{}, err
 	}
 	defer func() { _ = os.RemoveAll(directory) }()
-	// PostgreSQL runs as another user and must get at its directory.
-	if err := os.Chmod(directory, 0o711); err != nil {
-		return finished{}, err
-	}
 
 	b := &bench{directory: directory, sizes: fullSizes, judges: true}
 	if quick {

@@ -45,7 +45,8 @@ func newWorld(t *stage, p provider, delay time.Duration) *world {
 // database returns the URL of an empty PostgreSQL database.
 func (w *world) database(t *stage) string {
 	if w.databaseURL == "" {
-		w.databaseURL = startPostgres(t)
+		// It keeps nothing safe, as the Redis here.
+		w.databaseURL = testenv.StartPostgres(t, "-c", "synchronous_commit=off", "-c", "max_connections=400", "-c", "shared_buffers=256MB").URL()
 	}
 	return w.databaseURL
 }

@@ -24,8 +24,13 @@ type child struct {
 // goroutine that starts the child keeps its thread to itself until the child
 // is gone. The child has a process group of its own: Ctrl-C reaches the test
 // process alone, which decides what becomes of its children.
+//
+// The command may name another account and another signal for the end.
 func startChild(command *exec.Cmd) (*child, error) {
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	}
+	command.SysProcAttr.Setpgid = true
 	c := &child{command: command, ended: make(chan struct{})}
 	started := make(chan error)
 	go func() {

@@ -1,0 +1,48 @@
+package rabbitmq
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for url, host := range map[string]string{
+		"amqp://":        "localhost:5672",
+		"amqps://broker": "broker:5671",
+		"amqp://user:p%40ss@broker:1234/v%2Fhost":   "broker:1234",
+		"amqp://[::1]:1234/":                        "[::1]:1234",
+		"amqps://broker/?heartbeat=5&cacertfile=/f": "broker:5671",
+	} {
+		read, err := readAddress(url)
+		require.NoError(t, err, url)
+		require.Equal(t, address{url, host, connectTimeout}, read)
+		require.NoError(t, CheckURL(url))
+	}
+	read, err := readAddress("amqp://broker/?connection_timeout=1500")
+	require.NoError(t, err)
+	require.Equal(t, 1500*time.Millisecond, read.timeout)
+}
+
+func TestAddressIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	for url, says := range map[string]string{
+		"":                               "must start with amqp://",
+		"http://user:s3cr3t@broker":      "must start with amqp://",
+		"user:s3cr3t@broker":             "must start with amqp://",
+		"amqp://user:s3cr3t%@broker":     "written as %XX",
+		"amqp://user:s3cr3t@broker:port": "not a valid AMQP URL",
+		"amqp://user:s3cr3t #@broker":    "not a valid AMQP URL",
+		"amqp://user:s3/cr3t@broker:1":   "not a valid AMQP URL",
+	} {
+		require.ErrorContains(t, CheckURL(url), says, url)
+		_, consumerError := NewConsumer(ConsumerOptions{URL: url, Queue: "q", Prefetch: 1, Log: silent})
+		_, publisherError := NewPublisher(PublisherOptions{URL: url, Log: silent})
+		for _, err := range []error{CheckURL(url), consumerError, publisherError} {
+			require.Error(t, err, url)
+			require.NotContains(t, err.Error(), "s3")
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package rabbitmq
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/testenv"
+)
+
+// count is a Handle that only counts.
+func (s *seen) count(_ context.Context, body []byte, _ map[string]any) error {
+	s.in(body)
+	s.out()
+	return nil
+}
+
+// until is a Handle that returns when release is closed, or its context ends.
+func (s *seen) until(release <-chan struct{}) func(ctx context.Context, body []byte, headers map[string]any) error {
+	return func(ctx context.Context, body []byte, _ map[string]any) error {
+		s.in(body)
+		defer s.out()
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func testHandled(w *world) {
+	w.putNumbers(200)
+	got := newSeen()
+	consumer := w.run(got.count, nil)
+	got.waitForBodies(w, 200)
+	require.NoError(w, consumer.Healthy())
+	w.requireReady(0)
+	consumer.stop()
+	require.ErrorIs(w, consumer.Healthy(), errNotConnected)
+	require.Zero(w, w.ready(), "some were not acknowledged")
+	_, calls, _, _ := got.counts()
+	require.Equal(w, 200, calls)
+}
+
+func testHeaders(w *world) {
+	w.declare(true, nil)
+	w.put(amqp.Publishing{Headers: amqp.Table{"traceparent": "00-1-2-01"}, Body: []byte("with")}, amqp.Publishing{Body: []byte("without")})
+	arrived := make(chan map[string]any, 1)
+	w.run(func(_ context.Context, body []byte, headers map[string]any) error {
+		if string(body) == "with" {
+			arrived <- headers
+		}
+		return nil
+	}, nil)
+	require.Equal(w, map[string]any{"traceparent": "00-1-2-01"}, <-arrived)
+}
+
+func testLargeMessage(w *world) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB, several frames
+	require.NoError(w, w.publisher(nil).Publish(within(w, patience), w.queue, body))
+	arrived := make(chan []byte, 1)
+	w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+		arrived <- body
+		return nil
+	}, nil)
+	require.True(w, bytes.Equal(body, <-arrived))
+	w.requireReady(0)
+}
+
+func testPrefetch(w *world) {
+	w.putNumbers(50)
+	got, release := newSeen(), make(chan struct{})
+	w.run(got.until(release), func(o *ConsumerOptions) { o.Prefetch = 7 })
+	testenv.Eventually(w, patience, "7 messages in hand", func() bool { _, _, now, _ := got.counts(); return now == 7 })
+	require.Equal(w, 43, w.ready())
+	close(release)
+	got.waitForBodies(w, 50)
+	_, calls, _, peak := got.counts()
+	require.Equal(w, 50, calls)
+	require.Equal(w, 7, peak)
+}
+
+func testFailures(w *world) {
+	w.putNumbers(3)
+	got := newSeen()
+	var succeeded atomic.Int32
+	w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+		defer got.out()
+		if got.in(body) <= 3 {
+			return errors.New("not yet")
+		}
+		succeeded.Add(1)
+		return nil
+	}, nil)
+	testenv.Eventually(w, patience, "three successes", func() bool { return succeeded.Load() == 3 })
+	_, calls, _, _ := got.counts()
+	require.Equal(w, 12, calls)
+	w.requireReady(0)
+}
+
+// testAllFails is Redis away: what is in hand waits, and nothing else is fetched.
+func testAllFails(w *world) {
+	w.putNumbers(100)
+	got := newSeen()
+	log := &textLog{}
+	consumer := w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+		defer got.out()
+		got.in(body)
+		return errors.New("the store is away")
+	}, func(o *ConsumerOptions) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	testenv.Eventually(w, patience, "four tries of each", func() bool { _, calls, _, _ := got.counts(); return calls >= 40 })
+	bodies, calls, _, _ := got.counts()
+	require.Equal(w, 10, bodies)
+	require.Less(w, calls, 60, "tries do not become rarer")
+	require.Equal(w, 90, w.ready())
+	require.NoError(w, consumer.Healthy())
+	consumer.stop()
+	w.requireReady(100)
+	require.Equal(w, 10, strings.Count(log.String(), "cannot be taken"), "one line for each message")
+}
+
+func testPanic(w *world) {
+	w.putNumbers(1)
+	got := newSeen()
+	w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+		defer got.out()
+		if got.in(body) <= 2 {
+			panic("on purpose")
+		}
+		return nil
+	}, nil)
+	testenv.Eventually(w, patience, "a third call", func() bool { _, calls, _, _ := got.counts(); return calls == 3 })
+	w.requireReady(0)
+}
+
+// testPoison has messages that nobody can handle among others.
+func testPoison(w *world) {
+	w.putNumbers(100)
+	got := newSeen()
+	var handled atomic.Int32
+	consumer := w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+		defer got.out()
+		got.in(body)
+		if string(body) == "3" || string(body) == "30" {
+			return errors.New("unreadable")
+		}
+		handled.Add(1)
+		return nil
+	}, nil)
+	testenv.Eventually(w, patience, "all others", func() bool { return handled.Load() == 98 })
+	consumer.stop()
+	w.requireReady(2)
+}
+
+func testStop(w *world) {
+	w.putNumbers(30)
+	got, release := newSeen(), make(chan struct{})
+	consumer := w.run(got.until(release), func(o *ConsumerOptions) { o.Grace = patience })
+	testenv.Eventually(w, patience, "10 messages in hand", func() bool { _, _, now, _ := got.counts(); return now == 10 })
+	stopped := make(chan struct{})
+	go func() {
+		consumer.stop()
+		close(stopped)
+	}()
+	// RabbitMQ must not give us others for those that are acknowledged now.
+	testenv.Eventually(w, patience, "the end of the consumer", func() bool { return w.inspect().Consumers == 0 })
+	select {
+	case <-stopped:
+		w.Fatal("stopped while messages are in hand")
+	default:
+	}
+	close(release)
+	<-stopped
+	w.requireReady(20)
+	_, calls, _, _ := got.counts()
+	require.Equal(w, 10, calls)
+}
+
+func testStopWithinGrace(w *world) {
+	w.putNumbers(30)
+	got := newSeen()
+	consumer := w.run(got.until(nil), func(o *ConsumerOptions) { o.Grace = 200 * time.Millisecond })
+	testenv.Eventually(w, patience, "10 messages in hand", func() bool { _, _, now, _ := got.counts(); return now == 10 })
+	began := time.Now()
+	consumer.stop()
+	require.Less(w, time.Since(began), 10*time.Second)
+	w.requireReady(30)
+}
+
+// testStopWhileFailing must not wait for the next try.
+func testStopWhileFailing(w *world) {
+	w.putNumbers(1)
+	got := newSeen()
+	consumer := w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+		defer got.out()
+		got.in(body)
+		return errors.New("no")
+	}, func(o *ConsumerOptions) { o.Grace = time.Hour })
+	testenv.Eventually(w, patience, "five tries", func() bool { _, calls, _, _ := got.counts(); return calls >= 5 })
+	began := time.Now()
+	consumer.stop()
+	require.Less(w, time.Since(began), 10*time.Second)
+	w.requireReady(1)
+}
+
+func testConsumerMakesQueue(w *world) {
+	got := newSeen()
+	consumer := w.run(got.count, nil)
+	testenv.Eventually(w, patience, "the consumer", func() bool { return consumer.Healthy() == nil })
+	w.declare(true, nil) // a refusal if it is not durable
+	w.put(amqp.Publishing{Body: []byte("1")})
+	got.waitForBodies(w, 1)
+}
+
+func testQueueAsItIs(w *world) {
+	w.declare(false, amqp.Table{"x-max-length": 100})
+	got := newSeen()
+	w.run(got.count, nil)
+	require.NoError(w, w.publisher(nil).Publish(within(w, patience), w.queue, []byte("1")))
+	got.waitForBodies(w, 1)
+}
+
+func testQueueDeleted(w *world) {
+	got := newSeen()
+	consumer := w.run(got.count, nil)
+	testenv.Eventually(w, patience, "the consumer", func() bool { return consumer.Healthy() == nil })
+	_, err := w.channel().QueueDelete(w.queue, false, false, false)
+	require.NoError(w, err)
+	publisher := w.publisher(nil)
+	require.NoError(w, publisher.Publish(within(w, patience), w.queue, []byte("1"))) // whoever makes the queue
+	got.waitForBodies(w, 1)
+}
+
+// testConsumerCut loses the connection while messages are in hand: their
+// acknowledgements are lost, so they come again.
+func testConsumerCut(w *world) {
+	w.putNumbers(20)
+	network := w.proxy()
+	got, release := newSeen(), make(chan struct{})
+	consumer := w.run(got.until(release), func(o *ConsumerOptions) { o.URL, o.Grace = network.url(), patience })
+	testenv.Eventually(w, patience, "10 messages in hand", func() bool { _, _, now, _ := got.counts(); return now == 10 })
+	network.cutAll()
+	w.requireReady(20)
+	close(release)
+	got.waitForBodies(w, 20)
+	w.requireReady(0)
+	consumer.stop()
+	require.Zero(w, w.ready())
+	_, calls, _, peak := got.counts()
+	require.Equal(w, 30, calls, "ten of them twice")
+	require.Equal(w, 10, peak, "more in hand than the prefetch")
+}
+
+// testSilentNetwork has no end of a connection to tell that it is dead.
+func testSilentNetwork(w *world) {
+	network := w.proxy()
+	got := newSeen()
+	consumer := w.run(got.count, func(o *ConsumerOptions) { o.URL = network.url() + "?heartbeat=2" })
+	testenv.Eventually(w, patience, "the consumer", func() bool { return consumer.Healthy() == nil })
+	network.swallowAnswers()
+	testenv.Eventually(w, patience, "the silence to be noticed", func() bool { return consumer.Healthy() != nil })
+	network.cutAll()
+	require.NoError(w, w.publisher(nil).Publish(within(w, patience), w.queue, []byte("1")))
+	got.waitForBodies(w, 1)
+}
+
+func testWrongPassword(w *world) {
+	const password = "s3cr3t-%25-password"
+	url := "amqp://guest:" + password + "@" + w.server.Addr() + "/"
+	log := &textLog{}
+	consumer := w.run(newSeen().count, func(o *ConsumerOptions) {
+		o.URL, o.Log = url, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	testenv.Eventually(w, patience, "a refusal", func() bool { return !errors.Is(consumer.Healthy(), errNotConnected) })
+	require.ErrorContains(w, consumer.Healthy(), "username or password not allowed")
+	require.ErrorContains(w, consumer.Healthy(), w.server.Addr())
+	publisher := w.publisher(func(o *PublisherOptions) { o.URL, o.Log = url, consumer.Log })
+	err := publisher.Publish(within(w, 5*time.Second), w.queue, []byte("{}")) // RabbitMQ refuses after 3 s
+	require.ErrorIs(w, err, context.DeadlineExceeded)
+	require.ErrorContains(w, err, "username or password not allowed")
+	consumer.stop()
+	for _, text := range []string{consumer.Healthy().Error(), err.Error(), log.String()} {
+		require.NotContains(w, text, "s3cr3t")
+	}
+}
+
+func testWrongVirtualHost(w *world) {
+	consumer := w.run(newSeen().count, func(o *ConsumerOptions) { o.URL = w.server.URL() + "nowhere" })
+	testenv.Eventually(w, patience, "a refusal", func() bool { return !errors.Is(consumer.Healthy(), errNotConnected) })
+	require.ErrorContains(w, consumer.Healthy(), "vhost nowhere not found")
+}
+
+func TestNewConsumer(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*ConsumerOptions){
+		"no URL":      func(o *ConsumerOptions) { o.URL = "" },
+		"no queue":    func(o *ConsumerOptions) { o.Queue = "" },
+		"no prefetch": func(o *ConsumerOptions) { o.Prefetch = 0 },
+	} {
+		options := ConsumerOptions{URL: "amqp://localhost/", Queue: "q", Prefetch: 1, Log: silent}
+		_, err := NewConsumer(options)
+		require.NoError(t, err)
+		change(&options)
+		_, err = NewConsumer(options)
+		require.Error(t, err, name)
+	}
+}
+
+// A server that says nothing, as one that is frozen, holds nobody up.
+func TestStopWhileConnecting(t *testing.T) {
+	t.Parallel()
+	consumer, err := NewConsumer(ConsumerOptions{URL: "amqp://" + silentServer(t) + "/", Queue: "q", Prefetch: 1, Log: silent})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	consumer.Run(ctx)
+	require.Less(t, time.Since(began), 5*time.Second)
+}
+
+func TestConnectTimeout(t *testing.T) {
+	t.Parallel()
+	publisher, err := NewPublisher(PublisherOptions{URL: "amqp://" + silentServer(t) + "/?connection_timeout=200", Log: silent})
+	require.NoError(t, err)
+	defer publisher.Close()
+	require.ErrorIs(t, publisher.Check(t.Context()), errConnectTimeout)
+}

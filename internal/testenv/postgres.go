@@ -1,0 +1,191 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// postgresStartTimeout is long because many tests share few cores; an idle
+// machine needs about 100 ms.
+const postgresStartTimeout = 30 * time.Second
+
+// Postgres is a PostgreSQL server that belongs to one test. Its methods are for
+// the test's own goroutine, except URL.
+type Postgres struct {
+	t         testing.TB
+	server    string // the program
+	arguments []string
+	account   *syscall.Credential
+	directory string
+	address   string
+	child     *child
+}
+
+// StartPostgres starts an empty PostgreSQL on a free loopback port and returns
+// when it answers. What it has committed outlives the process, though not the
+// machine. arguments are as on the command line of postgres: "-c", "work_mem=1MB".
+// It is killed when the test ends.
+func StartPostgres(t testing.TB, arguments ...string) *Postgres {
+	t.Helper()
+	p := &Postgres{t: t, arguments: arguments, address: FreeAddress(t)}
+	initdb, err := FindPostgres("initdb")
+	p.check(err)
+	p.server, err = FindPostgres("postgres")
+	p.check(err)
+	p.account, err = postgresAccount()
+	p.check(err)
+	// Directories of the testing package are closed to other accounts.
+	p.directory, err = os.MkdirTemp("", "pushq-postgres-")
+	p.check(err)
+	t.Cleanup(p.remove)
+	if p.account != nil {
+		p.check(os.Chown(p.directory, int(p.account.Uid), int(p.account.Gid)))
+	}
+	command := exec.Command(initdb, "--pgdata", p.data(), "--username", "test", "--auth", "trust", "--no-sync", "--encoding", "UTF8", "--locale", "C")
+	command.Dir = p.directory
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: p.account}
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, output)
+	}
+	p.check(p.start())
+	return p
+}
+
+// URL returns where its database is; it stays the same over Stop and Start.
+func (p *Postgres) URL() string { return "postgres://test@" + p.address + "/postgres?sslmode=disable" }
+
+// Stop ends the server at once, as a crash would. Connections are refused until
+// Start.
+func (p *Postgres) Stop() {
+	p.t.Helper()
+	p.check(p.stop())
+}
+
+// Start starts the server again after Stop, and returns when it answers.
+func (p *Postgres) Start() {
+	p.t.Helper()
+	if !p.child.hasEnded() {
+		p.t.Fatalf("PostgreSQL %s is running: Stop it before Start", p.address)
+	}
+	p.check(p.start())
+}
+
+func (p *Postgres) check(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatalf("PostgreSQL %s: %v", p.address, err)
+	}
+}
+
+func (p *Postgres) data() string { return filepath.Join(p.directory, "data") }
+
+func (p *Postgres) remove() {
+	if p.child != nil {
+		if err := p.stop(); err != nil {
+			p.t.Errorf("PostgreSQL %s: %v", p.address, err)
+		}
+	}
+	if err := os.RemoveAll(p.directory); err != nil {
+		p.t.Errorf("PostgreSQL %s: %v", p.address, err)
+	}
+}
+
+// stop asks for an immediate shutdown: the server takes its children with it,
+// which a SIGKILL would leave behind.
+func (p *Postgres) stop() error {
+	if err := p.child.stop(syscall.SIGQUIT); err != nil {
+		return err
+	}
+	<-p.child.ended
+	return nil
+}
+
+func (p *Postgres) start() error {
+	logPath := filepath.Join(p.directory, "postgres.log")
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open its log: %w", err)
+	}
+	defer log.Close()
+	_, port, err := net.SplitHostPort(p.address)
+	if err != nil {
+		return err
+	}
+	command := exec.Command(p.server, append([]string{
+		"-D", p.data(), "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=50", "-c", "shared_buffers=32MB",
+	}, p.arguments...)...)
+	command.Dir = p.directory
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: p.account, Pdeathsig: syscall.SIGQUIT}
+	if p.child, err = startChild(command); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(postgresStartTimeout); ; time.Sleep(10 * time.Millisecond) {
+		err := p.ping()
+		switch {
+		case err == nil:
+			return nil
+		case p.child.hasEnded():
+			return fmt.Errorf("it ended at start; its log:\n%s", readLog(logPath))
+		case time.Now().After(deadline):
+			return fmt.Errorf("no answer within %s: %w; its log:\n%s", postgresStartTimeout, err, readLog(logPath))
+		}
+	}
+}
+
+func (p *Postgres) ping() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	connection, err := pgx.Connect(ctx, p.URL())
+	if err != nil {
+		return err
+	}
+	return connection.Close(ctx)
+}
+
+// FindPostgres returns the path of a program of PostgreSQL. It looks where Debian keeps
+// them, too.
+func FindPostgres(program string) (string, error) {
+	if path, err := exec.LookPath(program); err == nil {
+		return path, nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
+	if err != nil || len(found) == 0 {
+		return "", errors.New("it is not installed: run `make test`, which installs it")
+	}
+	return found[len(found)-1], nil
+}
+
+// postgresAccount is whom PostgreSQL runs as: it refuses root. Nil means the
+// user of this process.
+func postgresAccount() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	account, err := user.Lookup("nobody")
+	if err != nil {
+		return nil, fmt.Errorf("it refuses to run as root: %w", err)
+	}
+	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}

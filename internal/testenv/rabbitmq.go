@@ -1,0 +1,224 @@
+package testenv
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	// rabbitStartTimeout is long because many tests share few cores; an idle machine
+	// needs about 4 s.
+	rabbitStartTimeout = 90 * time.Second
+	rabbitStopTimeout  = 60 * time.Second
+)
+
+// RabbitMQ is a RabbitMQ server that belongs to one test, with the epmd that Erlang
+// needs. It has no plugins. Its methods are for the test's own goroutine, except URL and
+// Addr.
+type RabbitMQ struct {
+	t         testing.TB
+	program   string // of the server, beside its other ones
+	directory string
+	// The ports of the server, of Erlang's distribution, which rabbitmqctl uses, and of
+	// epmd.
+	port, distributionPort, epmdPort int
+	epmd, child                      *child
+}
+
+// StartRabbitMQ starts an empty server on a free loopback port and returns when it
+// answers. The configuration is lines of rabbitmq.conf. It keeps what it is given over
+// Stop, Kill and Start, and is killed when the test ends.
+func StartRabbitMQ(t testing.TB, configuration ...string) *RabbitMQ {
+	t.Helper()
+	r := &RabbitMQ{t: t, program: findRabbitMQ(t), directory: t.TempDir()}
+	for _, port := range []*int{&r.port, &r.distributionPort, &r.epmdPort} {
+		reserved, release, err := reservePort()
+		r.check(err)
+		t.Cleanup(release)
+		*port = reserved
+	}
+	t.Cleanup(r.remove)
+	lines := append([]string{fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d", r.port)}, configuration...)
+	r.check(os.WriteFile(r.path("rabbitmq.conf"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	r.check(os.WriteFile(r.path("enabled_plugins"), []byte("[].\n"), 0o600))
+
+	// Erlang starts an epmd that outlives it, unless there is one.
+	epmd := exec.Command("epmd", "-address", "127.0.0.1", "-port", fmt.Sprint(r.epmdPort))
+	epmd.Dir = r.directory
+	var err error
+	r.epmd, err = startChild(epmd)
+	r.check(err)
+	r.Start()
+	return r
+}
+
+// findRabbitMQ prefers the server's own script to the one that Debian has in PATH, which
+// changes the user.
+func findRabbitMQ(t testing.TB) string {
+	t.Helper()
+	const script = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+	if _, err := os.Stat(script); err == nil {
+		return script
+	}
+	program, err := exec.LookPath("rabbitmq-server")
+	if err != nil {
+		t.Fatalf("rabbitmq-server is not in PATH: run `make test`, which installs it (%v)", err)
+	}
+	return program
+}
+
+// Addr returns the server's address, 127.0.0.1:port; it stays the same over Stop and
+// Start.
+func (r *RabbitMQ) Addr() string { return loopback(r.port) }
+
+// URL returns the server's address as an amqp:// URL, of a user who may do anything.
+func (r *RabbitMQ) URL() string {
+	return (&url.URL{Scheme: "amqp", User: url.UserPassword("guest", "guest"), Host: r.Addr(), Path: "/"}).String()
+}
+
+// Connect returns a new connection to the server, closed when the test ends.
+func (r *RabbitMQ) Connect(t testing.TB) *amqp.Connection {
+	t.Helper()
+	connection, err := amqp.Dial(r.URL())
+	if err != nil {
+		t.Fatalf("connect to RabbitMQ %s: %v", r.Addr(), err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return connection
+}
+
+// Stop ends the server as an operator does. Connections are refused until Start.
+func (r *RabbitMQ) Stop() {
+	r.t.Helper()
+	r.check(r.child.stop(syscall.SIGTERM))
+	if !poll(rabbitStopTimeout, r.child.hasEnded) {
+		r.t.Fatalf("RabbitMQ %s did not stop within %s; its log:\n%s", r.Addr(), rabbitStopTimeout, readLog(r.logPath()))
+	}
+}
+
+// Kill ends the server at once. Connections are refused until Start.
+func (r *RabbitMQ) Kill() {
+	r.t.Helper()
+	r.check(r.child.kill())
+}
+
+// Freeze stops the server from doing anything; the kernel still accepts connections and
+// bytes for it.
+func (r *RabbitMQ) Freeze() {
+	r.t.Helper()
+	r.check(r.child.freeze())
+}
+
+// Thaw lets a frozen server go on.
+func (r *RabbitMQ) Thaw() {
+	r.t.Helper()
+	r.check(r.child.thaw())
+}
+
+// Control runs rabbitmqctl for this server and returns what it prints. It takes a second
+// or two.
+func (r *RabbitMQ) Control(arguments ...string) string {
+	r.t.Helper()
+	command := exec.Command(filepath.Join(filepath.Dir(r.program), "rabbitmqctl"), append([]string{"--quiet"}, arguments...)...)
+	command.Dir, command.Env = r.directory, r.environment()
+	printed, err := command.CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("rabbitmqctl %q: %v\n%s", arguments, err, printed)
+	}
+	return string(printed)
+}
+
+// Start starts the server, again after Stop or Kill, on the same port and with what it
+// has kept, and returns when it answers.
+func (r *RabbitMQ) Start() {
+	r.t.Helper()
+	log, err := os.OpenFile(r.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	r.check(err)
+	defer log.Close()
+	command := exec.Command(r.program)
+	command.Dir, command.Env = r.directory, r.environment()
+	command.Stdout, command.Stderr = log, log
+	r.child, err = startChild(command)
+	r.check(err)
+	for deadline := time.Now().Add(rabbitStartTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if r.child.hasEnded() {
+			r.t.Fatalf("rabbitmq-server ended at start; its log:\n%s", readLog(r.logPath()))
+		}
+		if r.isReady() {
+			return
+		}
+	}
+	r.t.Fatalf("rabbitmq-server on port %d did not answer within %s; its log:\n%s", r.port, rabbitStartTimeout, readLog(r.logPath()))
+}
+
+// isReady tells whether the server answers and is this one.
+func (r *RabbitMQ) isReady() bool {
+	connection, err := amqp.DialConfig(r.URL(), amqp.Config{Dial: amqp.DefaultDial(5 * time.Second)})
+	if err != nil {
+		return false
+	}
+	defer func() { _ = connection.Close() }()
+	cluster, _ := connection.Properties["cluster_name"].(string) // its first node's name, with the host's full one
+	return strings.HasPrefix(cluster, r.node()+"@")
+}
+
+// environment makes a node of its own: the user's files and the system's are left alone.
+// (https://www.rabbitmq.com/docs/configure#supported-environment-variables)
+func (r *RabbitMQ) environment() []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"),
+		"LANG=C.UTF-8",
+		"HOME=" + r.directory, // has Erlang's cookie
+		"RABBITMQ_NODENAME=" + r.node() + "@localhost",
+		"RABBITMQ_CONFIG_FILE=" + r.path("rabbitmq.conf"),
+		"RABBITMQ_ADVANCED_CONFIG_FILE=" + r.path("none.config"),
+		"RABBITMQ_CONF_ENV_FILE=" + r.path("none.conf"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + r.path("enabled_plugins"),
+		"RABBITMQ_GENERATED_CONFIG_DIR=" + r.path("generated"),
+		"RABBITMQ_SCHEMA_DIR=" + r.path("schema"),
+		"RABBITMQ_MNESIA_BASE=" + r.path("data"),
+		"RABBITMQ_LOG_BASE=" + r.path("log"),
+		"RABBITMQ_LOGS=-",
+		"RABBITMQ_PID_FILE=" + r.path("pid"),
+		"RABBITMQ_DIST_PORT=" + fmt.Sprint(r.distributionPort),
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
+		"ERL_EPMD_PORT=" + fmt.Sprint(r.epmdPort),
+		"ERL_EPMD_ADDRESS=127.0.0.1",
+		"ERL_CRASH_DUMP_SECONDS=0",
+		// As under systemd: the script becomes the server instead of waiting for it.
+		"NOTIFY_SOCKET=" + r.path("notify"),
+	}
+}
+
+func (r *RabbitMQ) node() string { return fmt.Sprintf("pushq-%d", r.port) }
+
+func (r *RabbitMQ) path(name string) string { return filepath.Join(r.directory, name) }
+
+func (r *RabbitMQ) logPath() string { return r.path("rabbitmq.log") }
+
+func (r *RabbitMQ) check(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatalf("RabbitMQ %s: %v", r.Addr(), err)
+	}
+}
+
+func (r *RabbitMQ) remove() {
+	for _, child := range []*child{r.child, r.epmd} {
+		if child == nil {
+			continue
+		}
+		if err := child.kill(); err != nil {
+			r.t.Errorf("RabbitMQ %s: %v", r.Addr(), err)
+		}
+	}
+}
