@@ -14,7 +14,7 @@ func (s *story) cancelRecord(seen Millis) string {
 	require.NoError(s.t, err)
 	state, err := cancelScript.Run(s.ctx, s.client,
 		[]string{Swrve.RecordKey(s.push.ID), Swrve.DeadKey(), Swrve.ClaimKey(s.push.ID)},
-		s.push.ID, content, int64(seen), seconds(testRetention.Dead)).Text()
+		s.push.ID, content, int64(seen), seconds(testRetention.Dead), 0, 0).Text()
 	require.NoError(s.t, err)
 	return state
 }

@@ -10,8 +10,11 @@ type Channel struct {
 	Name string
 }
 
-// Swrve is the first channel.
-var Swrve = Channel{Name: "swrve"}
+// The channels.
+var (
+	Swrve = Channel{Name: "swrve"}
+	FCM   = Channel{Name: "fcm"} // Firebase Cloud Messaging, with templates
+)
 
 // TaskType is the asynq task type of the channel's pushes.
 func (c Channel) TaskType() string { return "push:" + c.Name }
@@ -62,6 +65,13 @@ func (c Channel) ProbeKeys() []string {
 
 // PaceOverrideKey exists while an operator wants the channel to send slower.
 func (c Channel) PaceOverrideKey() string { return c.key("pace:override") }
+
+// BreakerKey holds the circuit breaker of a service that the channel needs.
+func (c Channel) BreakerKey(service string) string { return c.key("breaker:" + service) }
+
+// FollowKey is the stream in which somebody who follows the channel is told of its
+// pushes (Followers).
+func (c Channel) FollowKey(follower string) string { return c.key("follow:" + follower) }
 
 func (c Channel) key(name string) string { return queueKey(c.Name, name) }
 

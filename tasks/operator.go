@@ -71,6 +71,9 @@ type Operator struct {
 	// OnCancelled is called for every push that the operator ends. It may be
 	// set before the first use.
 	OnCancelled func()
+	// Followers are told of the pushes that the operator cancels. It may be set
+	// before the first use.
+	Followers Followers
 
 	channel   Channel
 	retention Retention
@@ -275,9 +278,10 @@ func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInf
 	if err != nil {
 		return err
 	}
-	state, err := cancelScript.Run(ctx, o.redis,
-		[]string{o.channel.RecordKey(id), o.channel.DeadKey(), o.channel.ClaimKey(id)},
-		id, content, endSeen(record), seconds(o.retention.Dead),
+	keys := []string{o.channel.RecordKey(id), o.channel.DeadKey(), o.channel.ClaimKey(found.Push.claimID())}
+	keys = append(append(keys, o.Followers.Ends...), o.Followers.Attempts...)
+	state, err := cancelScript.Run(ctx, o.redis, keys,
+		id, content, endSeen(record), seconds(o.retention.Dead), len(o.Followers.Ends), len(o.Followers.Attempts),
 	).Text()
 	if err != nil {
 		return notWritten(err)

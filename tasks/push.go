@@ -17,16 +17,17 @@ const (
 	Android = "ANDROID"
 )
 
-// A Push is one message for one device or user. Its JSON form is the payload of
-// the asynq task, kept readable for the operator who looks at it.
+// A Push is one message for one device or user: with the fields of Swrve's, or with a
+// Notification. Its JSON form is the payload of the asynq task, kept readable for the
+// operator who looks at it.
 type Push struct {
 	// ID is the asynq task id: 26 characters of Crockford's base 32.
 	ID string `json:"-"`
 
-	Platform            string `json:"platform"`
-	MessagePrototypeKey string `json:"messagePrototypeKey"`
-	PushKey             string `json:"pushKey"`
-	Message             string `json:"message"`
+	Platform            string `json:"platform,omitempty"`
+	MessagePrototypeKey string `json:"messagePrototypeKey,omitempty"`
+	PushKey             string `json:"pushKey,omitempty"`
+	Message             string `json:"message,omitempty"`
 
 	// CronExpression and TimeZone say when the push may be sent; both are
 	// empty for a push that may be sent at once.
@@ -40,6 +41,20 @@ type Push struct {
 	// Held means that the push became due in a window and may be sent only
 	// while that window is open, retries included.
 	Held bool `json:"held,omitempty"`
+
+	// ClaimID names the claim of the push's idempotency key (Channel.ClaimKey) if that
+	// is not named by its ID.
+	ClaimID string `json:"claimId,omitempty"`
+	// Notification is the message of a templated channel, as it came but for blanks.
+	Notification json.RawMessage `json:"notification,omitempty"`
+}
+
+// claimID names the claim that the push's idempotency key has, if it has one.
+func (p Push) claimID() string {
+	if p.ClaimID != "" {
+		return p.ClaimID
+	}
+	return p.ID
 }
 
 // Windowed reports whether the push has a time of its own to wait for.
@@ -52,7 +67,7 @@ func (p Push) due() Millis { return max(p.CreatedAt, p.DueAt) }
 // the time. Characters such as & and < stay as they are.
 func (p Push) encode() ([]byte, error) {
 	const namesAndNumbers = 192
-	payload := make([]byte, 0, namesAndNumbers+len(p.Platform)+len(p.MessagePrototypeKey)+len(p.PushKey)+len(p.Message)+len(p.CronExpression)+len(p.TimeZone))
+	payload := make([]byte, 0, namesAndNumbers+len(p.Platform)+len(p.MessagePrototypeKey)+len(p.PushKey)+len(p.Message)+len(p.CronExpression)+len(p.TimeZone)+len(p.Notification))
 	separator := byte('{')
 	name := func(name string) {
 		payload = append(payload, separator, '"')
@@ -62,16 +77,15 @@ func (p Push) encode() ([]byte, error) {
 	}
 	for _, field := range [...]struct {
 		name, text string
-		optional   bool
 	}{
-		{"platform", p.Platform, false},
-		{"messagePrototypeKey", p.MessagePrototypeKey, false},
-		{"pushKey", p.PushKey, false},
-		{"message", p.Message, false},
-		{"cronExpression", p.CronExpression, true},
-		{"timeZone", p.TimeZone, true},
+		{"platform", p.Platform},
+		{"messagePrototypeKey", p.MessagePrototypeKey},
+		{"pushKey", p.PushKey},
+		{"message", p.Message},
+		{"cronExpression", p.CronExpression},
+		{"timeZone", p.TimeZone},
 	} {
-		if field.optional && field.text == "" {
+		if field.text == "" {
 			continue
 		}
 		name(field.name)
@@ -89,6 +103,14 @@ func (p Push) encode() ([]byte, error) {
 	if p.Held {
 		name("held")
 		payload = append(payload, "true"...)
+	}
+	if p.ClaimID != "" {
+		name("claimId")
+		payload, _ = jsontext.AppendQuote(payload, p.ClaimID) // the form of an id
+	}
+	if len(p.Notification) > 0 {
+		name("notification")
+		payload = append(payload, p.Notification...)
 	}
 	return append(payload, '}'), nil
 }

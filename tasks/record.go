@@ -53,12 +53,14 @@ type ErrorType string
 const (
 	ErrorSwrve               ErrorType = "SWRVE"                 // the provider refused
 	ErrorMessagePrototypeKey ErrorType = "MESSAGE_PROTOTYPE_KEY" // no push key is configured
+	ErrorFCM                 ErrorType = "FCM"                   // Firebase refused
+	ErrorTemplate            ErrorType = "TEMPLATE"              // there is no text to send
 	ErrorOther               ErrorType = "OTHER"                 // everything else
 )
 
 // ErrorTypes lists every type.
 func ErrorTypes() []ErrorType {
-	return []ErrorType{ErrorSwrve, ErrorMessagePrototypeKey, ErrorOther}
+	return []ErrorType{ErrorSwrve, ErrorMessagePrototypeKey, ErrorFCM, ErrorTemplate, ErrorOther}
 }
 
 // An Attempt is one try to deliver. It is stored and never overwritten by a

@@ -35,6 +35,9 @@ type Retention struct {
 
 // Records keeps the records of one channel. It is safe for concurrent use.
 type Records struct {
+	// Followers may be set before the first use.
+	Followers Followers
+
 	redis     redis.UniversalClient
 	channel   Channel
 	retention Retention
@@ -202,16 +205,18 @@ func (r *Records) finish(ctx context.Context, f finishing) (recorded State, comp
 		}
 		token = f.attempt.Token
 	}
-	keys := []string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.ClaimKey(push.ID)}
+	keys := []string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.ClaimKey(push.claimID())}
 	arguments := []any{
 		push.ID, content, outcome, token, f.kind(), string(f.end),
 		r.openSeconds(push), seconds(r.retention.Sent), seconds(r.retention.Dead),
+		len(r.Followers.Ends), len(r.Followers.Attempts),
 	}
 	if f.complete {
 		now := time.Now() // asynq completes tasks by the host's clock too
 		keys = append(keys, completionKeys(r.channel.ImmediateQueue(), push.ID, now)...)
 		arguments = append(arguments, completionArguments(r.retention.Completed, now)...)
 	}
+	keys = append(append(keys, r.Followers.Ends...), r.Followers.Attempts...)
 	reply, err := finishScript.Run(ctx, r.redis, keys, arguments...).Slice()
 	if err != nil {
 		return "", false, fmt.Errorf("finish an attempt of push %s: %w", push.ID, err)

@@ -4,12 +4,15 @@
 -- KEYS[1] record of the push
 -- KEYS[2] index of dead pushes
 -- KEYS[3] claim of the idempotency key
+-- KEYS[4] and on: the streams of those who follow the channel (record.lua: tell)
 -- ARGV[1] push id
 -- ARGV[2] push, as JSON
 -- ARGV[3] time of the end that the caller has seen, in milliseconds; 0 for none.
 --         A push that was run again with asynq's tools has its old end until
 --         its attempt begins
 -- ARGV[4] seconds that the record lives after the end
+-- ARGV[5] number of streams that are told of ends
+-- ARGV[6] number of streams that are told of every attempt
 --
 -- Returns CANCELLED, or the state that forbids it: IN_MEMORY (an attempt is in
 -- process), SENT, or an end that another run has written since the caller
@@ -26,5 +29,6 @@ if record['end'] == 'CANCELLED' then return 'CANCELLED' end
 if record['end'] and (record.endedAt or 0) ~= tonumber(ARGV[3]) then return record['end'] end
 
 end_record(record, 'CANCELLED', ARGV[1], KEYS[2], KEYS[3], ARGV[4])
-store_record(KEYS[1], ARGV[2], record, ARGV[4])
+local text = store_record(KEYS[1], ARGV[2], record, ARGV[4])
+tell(ARGV[1], text, true, tonumber(ARGV[5]), tonumber(ARGV[6]))
 return 'CANCELLED'

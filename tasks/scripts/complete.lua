@@ -9,9 +9,9 @@
 -- KEYS[8] number of tasks processed today
 -- KEYS[9] number of tasks ever processed
 -- ARGV[1] id of the task
--- ARGV[10] what to append to the task's message: the time of its completion
--- ARGV[11] second until which asynq keeps the task; '' to keep nothing
--- ARGV[12] second until which the number of today is kept
+-- ARGV[12] what to append to the task's message: the time of its completion
+-- ARGV[13] second until which asynq keeps the task; '' to keep nothing
+-- ARGV[14] second until which the number of today is kept
 --
 -- Returns whether the task has been completed, by this call or an earlier one.
 local function complete_task()
@@ -21,14 +21,14 @@ local function complete_task()
     return redis.call('HGET', KEYS[7], 'state') == 'completed'
   end
   redis.call('ZREM', KEYS[5], id)
-  local message = ARGV[11] ~= '' and redis.call('HGET', KEYS[7], 'msg')
+  local message = ARGV[13] ~= '' and redis.call('HGET', KEYS[7], 'msg')
   if message then
-    redis.call('HSET', KEYS[7], 'msg', message .. ARGV[10], 'state', 'completed')
-    redis.call('ZADD', KEYS[6], ARGV[11], id)
+    redis.call('HSET', KEYS[7], 'msg', message .. ARGV[12], 'state', 'completed')
+    redis.call('ZADD', KEYS[6], ARGV[13], id)
   else
     redis.call('DEL', KEYS[7])
   end
-  if redis.call('INCR', KEYS[8]) == 1 then redis.call('EXPIREAT', KEYS[8], ARGV[12]) end
+  if redis.call('INCR', KEYS[8]) == 1 then redis.call('EXPIREAT', KEYS[8], ARGV[14]) end
   redis.call('INCR', KEYS[9])
   return true
 end

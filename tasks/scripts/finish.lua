@@ -4,7 +4,8 @@
 -- KEYS[1] record of the push
 -- KEYS[2] index of dead pushes
 -- KEYS[3] claim of the idempotency key
--- KEYS[4] and on: if the task is to be completed, its keys (complete.lua)
+-- KEYS[4] and on: if the task is to be completed, its keys (complete.lua); then the
+-- streams of those who follow the channel (record.lua: tell)
 -- ARGV[1] push id
 -- ARGV[2] push, as JSON
 -- ARGV[3] outcome of the attempt, as JSON; '' for none
@@ -15,20 +16,26 @@
 -- ARGV[7] seconds that the record lives until the push ends
 -- ARGV[8] seconds that it lives after SENT
 -- ARGV[9] seconds that it lives after any other end
--- ARGV[10] and on: how to complete the task (complete.lua)
+-- ARGV[10] number of streams that are told of ends
+-- ARGV[11] number of streams that are told of every attempt
+-- ARGV[12] and on: how to complete the task (complete.lua)
 --
 -- Returns {end of the push as recorded or '', 1 if the task has been completed}. May
 -- be repeated.
 -- An outcome is written even if another run has taken the attempt for dead,
 -- so a late OK makes the push SENT. A late error ends nothing.
 
+local ends, attempts_too = tonumber(ARGV[10]), tonumber(ARGV[11])
+
 local function finish()
   local stored = redis.call('GET', KEYS[1])
   if ARGV[5] == 'sent' and is_first_attempt(stored, ARGV[2], ARGV[4]) then
     local rest = ',"attempts":[' .. ARGV[3] .. '],"end":"SENT","endedAt":' .. milliseconds(now) .. '}'
-    redis.call('SET', KEYS[1], record_head(ARGV[2]) .. rest, 'EX', ARGV[8])
+    local text = record_head(ARGV[2]) .. rest
+    redis.call('SET', KEYS[1], text, 'EX', ARGV[8])
     redis.call('ZREM', KEYS[2], ARGV[1]) -- cancelled and retried before the first attempt
     mark_claim(KEYS[3], ARGV[9])
+    if ends + attempts_too > 0 then tell(ARGV[1], text, true, ends, attempts_too) end
     return 'SENT'
   end
 
@@ -59,8 +66,10 @@ local function finish()
   end
 
   -- The first end stays, but for a SENT that comes late.
+  local ended
   if ending ~= '' and (not record['end'] or ending == 'SENT' and record['end'] ~= 'SENT') then
     end_record(record, ending, ARGV[1], KEYS[2], KEYS[3], ARGV[9])
+    ended = true
   end
 
   local lifetime = ARGV[7]
@@ -69,9 +78,10 @@ local function finish()
   elseif record['end'] then
     lifetime = ARGV[9]
   end
-  store_record(KEYS[1], ARGV[2], record, lifetime)
+  local text = store_record(KEYS[1], ARGV[2], record, lifetime)
+  if ended or ARGV[3] ~= '' and ARGV[5] ~= 'withdraw' then tell(ARGV[1], text, ended, ends, attempts_too) end
   return record['end'] or ''
 end
 
 local ended = finish()
-return {ended, KEYS[4] and complete_task() and 1 or 0}
+return {ended, ARGV[12] and complete_task() and 1 or 0}

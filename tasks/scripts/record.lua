@@ -41,9 +41,23 @@ local function decode_record(stored, push)
   return record
 end
 
+-- Returns the text that is stored.
 local function store_record(key, push, record, seconds)
   local rest = string.sub(cjson.encode(record), 2)
-  redis.call('SET', key, record_head(push) .. (rest == '}' and '' or ',') .. rest, 'EX', seconds)
+  local text = record_head(push) .. (rest == '}' and '' or ',') .. rest
+  redis.call('SET', key, text, 'EX', seconds)
+  return text
+end
+
+-- Tells those who follow the channel what has become of a push. Their streams are the
+-- last KEYS: of those who want to know of ends, and behind them of those who want to
+-- know of every attempt, so many of each.
+local function tell(id, text, ended, ends, attempts)
+  local first = #KEYS - attempts - ends + 1
+  if not ended then first = first + ends end
+  for place = first, #KEYS do
+    redis.call('XADD', KEYS[place], '*', 'id', id, 'record', text)
+  end
 end
 
 -- Marks the claim of an idempotency key, if there is one, as that of a push that has

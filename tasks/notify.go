@@ -1,0 +1,129 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // the script
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed scripts/renew.lua
+	renewSource string
+
+	renewScript = redis.NewScript(renewSource)
+)
+
+// Notify stores the push of a message that ParseNotification has read, once for each
+// idempotency key. replayed means that an earlier message with the key has been stored
+// and is under way, or was sent within the last day; id is its push, or "" if that is
+// not known any more. A key whose push has failed or was cancelled can be used again.
+//
+// The claim that a key has on its push is what decides. A crash between the claim and
+// the push loses nothing: the next message with the key stores the push. Errors are as
+// with Accept.
+func (i *Intake) Notify(ctx context.Context, notification Notification, message []byte, now time.Time) (id string, replayed bool, err error) {
+	push := newNotificationPush(notification, message, "")
+	push.CreatedAt = MillisOf(now)
+	var claimed claimedKey // belongs to the call; read only after it has ended
+	if err := i.call(ctx, func(ctx context.Context) (err error) {
+		claimed, err = i.claimKey(ctx, push, notification.IdempotencyKey)
+		return err
+	}); err != nil {
+		return "", false, fmt.Errorf("store a notification: %w", err)
+	}
+	if claimed.sent {
+		return claimed.id, true, nil
+	}
+	push.ID = claimed.id
+	stored, err := i.enqueue(ctx, push)
+	if err != nil {
+		return "", false, fmt.Errorf("store push %s: %w", push.ID, err)
+	}
+	return push.ID, !stored, nil
+}
+
+// newNotificationPush returns the push of a message that ParseNotification has read.
+func newNotificationPush(notification Notification, message []byte, id string) Push {
+	compact := jsontext.Value(bytes.Clone(message))
+	_ = compact.Compact() // it is JSON
+	return Push{ID: id, ClaimID: notificationClaimID(notification.IdempotencyKey), Notification: json.RawMessage(compact)}
+}
+
+// notificationClaimID names the claim of an idempotency key, whoever has sent it: the
+// senders of a queue have no names.
+func notificationClaimID(idempotencyKey string) string { return KeyedID("", idempotencyKey) }
+
+// claimedKey is what an idempotency key stands for.
+type claimedKey struct {
+	id   string // of the push; "" if it is not known
+	sent bool   // there is nothing to do
+}
+
+// claimKey finds the push of a key, or claims the key for a new one.
+func (i *Intake) claimKey(ctx context.Context, push Push, key string) (claimedKey, error) {
+	const tries = 5 // as often as others may come in between
+	for range tries {
+		state, claim, err := i.readKey(ctx, push, key)
+		if err != nil {
+			return claimedKey{}, err
+		}
+		id, ended := strings.CutSuffix(claim, claimEnded)
+		if state == IdempotencySent {
+			return claimedKey{id: id, sent: true}, nil
+		}
+		if claim != "" && !ended {
+			return claimedKey{id: id}, nil
+		}
+		if ended {
+			sent, err := i.sentLately(ctx, id, push.CreatedAt)
+			if err != nil || sent {
+				return claimedKey{id: id, sent: sent}, err
+			}
+		}
+		fresh := NewID()
+		lifetime := secondsUntilForgotten(push, i.retention.Dead, push.CreatedAt.Time())
+		now, err := renewScript.Run(ctx, i.redis, []string{i.channel.ClaimKey(push.ClaimID)}, claim, fresh, lifetime).Text()
+		if err != nil {
+			return claimedKey{}, storeError(err)
+		}
+		if now == fresh {
+			// Others only read it. Without a time to live: it is until the push ends.
+			if err := i.redis.Set(ctx, IdempotencyStateKey(key), IdempotencyProcessing, 0).Err(); err != nil {
+				return claimedKey{}, storeError(err)
+			}
+			return claimedKey{id: fresh}, nil
+		}
+	}
+	return claimedKey{}, fmt.Errorf("%w: others use the same idempotency key at this moment", ErrNotStored)
+}
+
+// readKey reads what others see of a key, and its claim, in one round trip.
+func (i *Intake) readKey(ctx context.Context, push Push, key string) (state, claim string, err error) {
+	pipe := i.redis.Pipeline()
+	stateOf, claimOf := pipe.Get(ctx, IdempotencyStateKey(key)), pipe.Get(ctx, i.channel.ClaimKey(push.ClaimID))
+	_, _ = pipe.Exec(ctx) // each has its own error
+	for _, answer := range []*redis.StringCmd{stateOf, claimOf} {
+		if err := answer.Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return "", "", storeError(err)
+		}
+	}
+	return stateOf.Val(), claimOf.Val(), nil
+}
+
+// sentLately reports whether a push that has ended was sent, and others have not been
+// told yet (WriteIdempotencyStates).
+func (i *Intake) sentLately(ctx context.Context, id string, now Millis) (bool, error) {
+	record, err := NewRecords(i.redis, i.channel, i.retention).Get(ctx, id)
+	if err != nil || record == nil {
+		return false, err
+	}
+	return record.End == Sent && now.Time().Sub(record.EndedAt.Time()) < idempotencyKept, nil
+}

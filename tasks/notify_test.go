@@ -1,0 +1,223 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// A notifier posts messages of the channel fcm, each time with the same key.
+type notifier struct {
+	t       *testing.T
+	client  *redis.Client
+	intake  *Intake
+	records *Records
+	inspect *asynq.Inspector
+	message []byte
+	key     string
+}
+
+func newNotifier(t *testing.T, client *redis.Client) *notifier {
+	intake := NewIntake(client, FCM, testRetention)
+	t.Cleanup(intake.Close)
+	n := &notifier{
+		t: t, client: client, intake: intake, records: NewRecords(client, FCM, testRetention),
+		inspect: asynq.NewInspectorFromRedisClient(client), message: message(),
+	}
+	parsed, err := ParseNotification(n.message)
+	require.NoError(t, err)
+	n.key = parsed.IdempotencyKey
+	return n
+}
+
+func (n *notifier) post() (id string, replayed bool) {
+	n.t.Helper()
+	parsed, err := ParseNotification(n.message)
+	require.NoError(n.t, err)
+	id, replayed, err = n.intake.Notify(n.t.Context(), parsed, n.message, time.Now())
+	require.NoError(n.t, err)
+	return id, replayed
+}
+
+// end ends the push as a worker does, and its task too.
+func (n *notifier) end(id string, end State) {
+	n.t.Helper()
+	info, err := n.inspect.GetTaskInfo(FCM.ImmediateQueue(), id)
+	require.NoError(n.t, err)
+	push, err := DecodePush(id, info.Payload)
+	require.NoError(n.t, err)
+	_, err = n.records.Begin(n.t.Context(), Attempting{Push: push, Token: NewID(), Interrupted: time.Minute, MaxAttempts: 4})
+	require.NoError(n.t, err)
+	require.NoError(n.t, n.records.End(n.t.Context(), push, end))
+	require.NoError(n.t, n.inspect.ArchiveTask(FCM.ImmediateQueue(), id))
+}
+
+// tell is what the follower of ends does.
+func (n *notifier) tell(id string) {
+	n.t.Helper()
+	record, err := n.records.Get(n.t.Context(), id)
+	require.NoError(n.t, err)
+	require.NoError(n.t, WriteIdempotencyStates(n.t.Context(), n.client, FCM, []Record{*record}))
+}
+
+func (n *notifier) state() string {
+	return n.client.Get(n.t.Context(), IdempotencyStateKey(n.key)).Val()
+}
+
+func TestAKeyStandsForOnePush(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		n := newNotifier(t, client)
+		id, replayed := n.post()
+		require.False(t, replayed)
+		require.Equal(t, IdempotencyProcessing, n.state())
+		require.Equal(t, time.Duration(-1), client.TTL(t.Context(), IdempotencyStateKey(n.key)).Val(), "processing lives until the push ends")
+		task, err := n.inspect.GetTaskInfo(FCM.ImmediateQueue(), id)
+		require.NoError(t, err)
+		push, err := DecodePush(id, task.Payload)
+		require.NoError(t, err)
+		require.JSONEq(t, string(n.message), string(push.Notification))
+
+		again, replayed := n.post()
+		require.True(t, replayed)
+		require.Equal(t, id, again)
+
+		n.end(id, Sent)
+		again, replayed = n.post()
+		require.True(t, replayed, "others have not been told yet")
+		require.Equal(t, id, again)
+		n.tell(id)
+		require.Equal(t, IdempotencySent, n.state())
+		require.InDelta(t, 86_400, client.TTL(t.Context(), IdempotencyStateKey(n.key)).Val().Seconds(), 5)
+		again, replayed = n.post()
+		require.True(t, replayed)
+		require.Equal(t, id, again)
+	})
+}
+
+func TestAKeyWhosePushDidNotArriveCanBeUsedAgain(t *testing.T) {
+	for _, end := range []State{Failed, GivenUp, Cancelled} {
+		t.Run(string(end), func(t *testing.T) {
+			onEachRedis(t, func(t *testing.T, client *redis.Client) {
+				n := newNotifier(t, client)
+				first, _ := n.post()
+				n.end(first, end)
+				n.tell(first)
+				require.Equal(t, IdempotencyFailed, n.state())
+
+				second, replayed := n.post()
+				require.False(t, replayed)
+				require.NotEqual(t, first, second)
+				require.Equal(t, IdempotencyProcessing, n.state())
+				n.tell(first) // told again, late: the key stands for another push by now
+				require.Equal(t, IdempotencyProcessing, n.state())
+				third, replayed := n.post()
+				require.True(t, replayed)
+				require.Equal(t, second, third)
+			})
+		})
+	}
+}
+
+// What another system, or an earlier one, has written under the key counts.
+func TestStatesThatOthersHaveWritten(t *testing.T) {
+	for state, replayed := range map[string]bool{
+		IdempotencySent: true, IdempotencyFailed: false, IdempotencyProcessing: false, "something else": false,
+	} {
+		t.Run(state, func(t *testing.T) {
+			onEachRedis(t, func(t *testing.T, client *redis.Client) {
+				n := newNotifier(t, client)
+				require.NoError(t, client.Set(t.Context(), IdempotencyStateKey(n.key), state, 0).Err())
+				id, got := n.post()
+				require.Equal(t, replayed, got)
+				require.Equal(t, replayed, id == "")
+			})
+		})
+	}
+}
+
+func TestAKeyIsForgottenADayAfterItsPushWasSent(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		n := newNotifier(t, client)
+		first, _ := n.post()
+		n.end(first, Sent)
+		parsed, err := ParseNotification(n.message)
+		require.NoError(t, err)
+		second, replayed, err := n.intake.Notify(t.Context(), parsed, n.message, time.Now().Add(24*time.Hour+time.Second))
+		require.NoError(t, err)
+		require.False(t, replayed)
+		require.NotEqual(t, first, second)
+	})
+}
+
+// A process that dies between the claim and the task leaves a key that blocks nothing.
+func TestACrashBetweenClaimAndTask(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		n := newNotifier(t, client)
+		id := NewID()
+		require.NoError(t, client.Set(t.Context(), FCM.ClaimKey(notificationClaimID(n.key)), id, time.Hour).Err())
+		got, _ := n.post()
+		require.Equal(t, id, got)
+		_, err := n.inspect.GetTaskInfo(FCM.ImmediateQueue(), id)
+		require.NoError(t, err)
+	})
+}
+
+func TestFiftyAtOnceWithOneKeyAreOnePush(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		n := newNotifier(t, client)
+		for round := range 5 {
+			n.message = message("idempotency_key", fmt.Sprintf("%q", fmt.Sprintf("key-%d", round)))
+			parsed, err := ParseNotification(n.message)
+			require.NoError(t, err)
+			const callers = 50
+			var all sync.WaitGroup
+			var mutex sync.Mutex
+			ids, fresh := map[string]bool{}, 0
+			for range callers {
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					defer cancel()
+					id, replayed, err := n.intake.Notify(ctx, parsed, n.message, time.Now())
+					mutex.Lock()
+					defer mutex.Unlock()
+					if err == nil {
+						ids[id] = true
+					} else {
+						t.Error(err)
+					}
+					if !replayed {
+						fresh++
+					}
+				})
+			}
+			all.Wait()
+			require.Len(t, ids, 1)
+			require.Equal(t, 1, fresh)
+		}
+		info, err := n.inspect.GetQueueInfo(FCM.ImmediateQueue())
+		require.NoError(t, err)
+		require.Equal(t, 5, info.Size)
+	})
+}
+
+func TestRenewGivesAClaimOnlyAsItWasSeen(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		key := FCM.ClaimKey("k")
+		renew := func(seen, id string) string {
+			claim, err := renewScript.Run(t.Context(), client, []string{key}, seen, id, 60).Text()
+			require.NoError(t, err)
+			return claim
+		}
+		require.Equal(t, "A", renew("", "A"))
+		require.Equal(t, "A", renew("", "B"), "somebody was quicker")
+		require.Equal(t, "B", renew("A", "B"))
+		require.Equal(t, "B", renew("A ended", "C"))
+		require.InDelta(t, 60, client.TTL(t.Context(), key).Val().Seconds(), 2)
+	})
+}
