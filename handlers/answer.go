@@ -43,6 +43,8 @@ func (e *ended) Is(target error) bool { return target == asynq.SkipRetry }
 // one, and the answer to asynq. It is the only place that does.
 func decide(outcome Outcome, lastAttempt bool, nextAttempt time.Time) (end tasks.State, answer error) {
 	switch {
+	case outcome.Verdict == Postponed:
+		return "", postponed(outcome)
 	case outcome.Verdict == Delivered:
 		return tasks.Sent, nil
 	case outcome.Verdict == Permanent:
@@ -52,6 +54,10 @@ func decide(outcome Outcome, lastAttempt bool, nextAttempt time.Time) (end tasks
 	default:
 		return "", &failedAttempt{text: outcome.text(), until: scheduler.CeilSecond(nextAttempt)}
 	}
+}
+
+func postponed(outcome Outcome) *deferral {
+	return &deferral{reason: outcome.ErrorMessage, until: time.Now().Add(max(outcome.RetryAfter, shortDelay))}
 }
 
 // recovererDelay lets a worker that was only cut off from Redis write its

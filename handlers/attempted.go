@@ -30,7 +30,11 @@ func (r *run) attempted(number int, name string, final bool, took time.Duration,
 		slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name), slog.Int("attempt", number),
 		slog.String("outcome", name), slog.Int64("millis", took.Milliseconds()),
 		slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode),
-		slog.Bool("maybe_delivered", outcome.MaybeDelivered))
+		slog.Bool("maybe_delivered", outcome.MaybeDelivered), slog.Bool("drop_token", outcome.DropToken))
+	if outcome.Alarm {
+		r.Log.LogAttrs(context.Background(), slog.LevelError, "the provider refuses pushq itself: mend the configuration",
+			slog.String("channel", r.Channel.Name), slog.Int("error_code", outcome.ErrorCode), slog.String("error", outcome.ErrorMessage))
+	}
 	r.Metrics.Attempted(name)
 	if outcome.Verdict != Delivered {
 		r.Metrics.AttemptError(outcome.ErrorType, final, outcome.MaybeDelivered)

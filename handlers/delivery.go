@@ -13,6 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/time/rate"
 
+	"pushq/internal/breaker"
 	"pushq/internal/limiter"
 	"pushq/internal/metrics"
 	"pushq/tasks"
@@ -21,11 +22,12 @@ import (
 // A Provider sends the pushes of one channel.
 type Provider interface {
 	// Prepare finds what the request needs. It returns the request, ready to be
-	// made, or the outcome of a push for which none can be made.
+	// made, or the outcome of a push for which none can be made now. It returns
+	// soon after ctx has ended.
 	//
 	// Once called, send ends by itself: nothing may cut a request off that is
 	// on the wire.
-	Prepare(push tasks.Push) (send func() Outcome, impossible *Outcome)
+	Prepare(ctx context.Context, push tasks.Push) (send func() Outcome, instead *Outcome)
 }
 
 // Records is where attempts are kept (tasks.Records).
@@ -69,14 +71,19 @@ type Options struct {
 	Policy      Policy
 	// Timeout is the longest that the provider's send takes.
 	Timeout time.Duration
+	// Breaker is asked before each request, if it is not nil.
+	Breaker *breaker.Breaker
+	// DeadLetter ends the pushes that an open breaker refuses, instead of letting
+	// them wait.
+	DeadLetter bool
 	// Zone is for windows of pushes that name none.
 	Zone    *time.Location
 	Metrics *metrics.Channel
 	Log     *slog.Logger
 }
 
-// Delivery takes pushes through the pipeline: window, provider's key, slot,
-// Begin, send, Finish, answer. It is safe for concurrent use.
+// Delivery takes pushes through the pipeline: window, what the request needs, circuit
+// breaker, slot, Begin, send, Finish, answer. It is safe for concurrent use.
 type Delivery struct {
 	Options
 	provider   Provider
@@ -98,17 +105,25 @@ type Delivery struct {
 	runs    sync.WaitGroup
 	life    context.Context
 	abandon context.CancelFunc
+	// open ends when nothing new may begin.
+	open context.Context
+	stop context.CancelFunc
 }
 
 // NewDelivery returns a pipeline. Close must be called after the asynq servers
 // that feed it have shut down.
 func NewDelivery(options Options, provider Provider, records Records, slots Slots, lastErrors LastErrors, clock Clock) *Delivery {
 	life, abandon := context.WithCancel(context.Background())
+	open, stop := context.WithCancel(life)
 	return &Delivery{
 		Options: options, provider: provider, records: records, slots: slots, lastErrors: lastErrors, clock: clock,
-		life: life, abandon: abandon, unrecordedWarnings: rate.Sometimes{Interval: 2 * time.Second},
+		life: life, abandon: abandon, open: open, stop: stop, unrecordedWarnings: rate.Sometimes{Interval: 2 * time.Second},
 	}
 }
+
+// Stop sends pushes back to the queue that still wait for what their request needs, or
+// for the circuit breaker.
+func (d *Delivery) Stop() { d.stop() }
 
 // Close gives up recording outcomes that Redis has not taken so far, and
 // returns when all runs have ended. A run that does not end is left behind: the

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -184,7 +185,7 @@ type provider struct {
 	send    map[string]func() handlers.Outcome
 }
 
-func (p provider) Prepare(push tasks.Push) (func() handlers.Outcome, *handlers.Outcome) {
+func (p provider) Prepare(ctx context.Context, push tasks.Push) (func() handlers.Outcome, *handlers.Outcome) {
 	user := strings.TrimSuffix(push.PushKey, userCanary)
 	if prepare := p.prepare[user]; prepare != nil {
 		prepare()
@@ -192,7 +193,7 @@ func (p provider) Prepare(push tasks.Push) (func() handlers.Outcome, *handlers.O
 	if send := p.send[user]; send != nil {
 		return send, nil
 	}
-	return p.Provider.Prepare(push)
+	return p.Provider.Prepare(ctx, push)
 }
 
 func TestPanics(t *testing.T) {

@@ -16,6 +16,7 @@ const (
 	Delivered Verdict = iota // the provider took the push
 	Retryable                // another attempt may succeed
 	Permanent                // no attempt will succeed
+	Postponed                // there was no request, and none is counted: the push waits RetryAfter
 )
 
 // An Outcome is what came of an attempt. A provider makes it; Delivery alone
@@ -34,6 +35,14 @@ type Outcome struct {
 	// is how long it asked to wait, 0 if it did not.
 	Throttled  bool
 	RetryAfter time.Duration
+
+	// ServiceFailed means that the service is in trouble, whoever the push is for: it
+	// counts for the circuit breaker.
+	ServiceFailed bool
+	// DropToken means that nothing will ever reach this recipient's token.
+	DropToken bool
+	// Alarm means that somebody has to mend the configuration.
+	Alarm bool
 }
 
 // text is how asynq's tools show the outcome.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"pushq/internal/breaker"
 	"pushq/internal/limiter"
 	"pushq/internal/metrics"
 	"pushq/scheduler"
@@ -25,6 +26,8 @@ const (
 	staleAttempt = 5 * time.Second
 	// shortDelay is for deferrals whose cause may be over at any time.
 	shortDelay = time.Second
+	// preparing is how long a push may look for what its request needs.
+	preparing = time.Minute
 )
 
 // A run is one call of the handler for one push.
@@ -34,7 +37,8 @@ type run struct {
 	queue string
 	token string
 
-	begun   tasks.Begun // set by begin; Attempt is -1 if Redis did not answer
+	begun   tasks.Begun     // set by begin; Attempt is -1 if Redis did not answer
+	permit  *breaker.Permit // nil if there is no breaker
 	slot    limiter.Slot
 	sending bool // the request may have been made
 }
@@ -43,6 +47,7 @@ type run struct {
 func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	defer func() {
 		if cause := recover(); cause != nil {
+			r.tellBreaker(breaker.Void)
 			answer = r.recordWithoutRequest(ctx, Outcome{
 				Verdict: Permanent, ErrorType: tasks.ErrorOther,
 				ErrorMessage: fmt.Sprintf("panic: %v", cause), StackTrace: string(debug.Stack()),
@@ -65,17 +70,38 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	} else if deferred != nil {
 		return r.deferToWindow(ctx, deferred)
 	}
-	send, impossible := r.provider.Prepare(push)
-	if impossible != nil {
-		return r.recordWithoutRequest(ctx, *impossible)
+	send, instead := r.prepare()
+	if instead == nil {
+		instead = r.askBreaker()
+	}
+	if instead != nil {
+		return r.without(ctx, *instead)
 	}
 	if proceed, answer := r.waitForTurn(ctx); !proceed {
+		r.tellBreaker(breaker.Void)
 		return answer
 	}
 	started := time.Now()
 	r.sending = true
 	outcome := r.request(send)
-	return r.conclude(ctx, outcome, time.Since(started))
+	took := time.Since(started)
+	r.tellBreaker(breakerResult(outcome))
+	return r.conclude(ctx, outcome, took)
+}
+
+// prepare bounds how long a push may look for what its request needs.
+func (r *run) prepare() (send func() Outcome, instead *Outcome) {
+	ctx, cancel := context.WithTimeout(r.open, preparing)
+	defer cancel()
+	return r.provider.Prepare(ctx, r.push)
+}
+
+// without is the end of a run that makes no request.
+func (r *run) without(ctx context.Context, instead Outcome) error {
+	if instead.Verdict == Postponed {
+		return postponed(instead)
+	}
+	return r.recordWithoutRequest(ctx, instead)
 }
 
 // request counts the request while it is under way, also if it panics.

@@ -55,7 +55,7 @@ func (promptSlots) Wait(context.Context, limiter.Class) (limiter.Slot, error) {
 
 type countingProvider struct{ sends atomic.Int64 }
 
-func (p *countingProvider) Prepare(tasks.Push) (func() Outcome, *Outcome) {
+func (p *countingProvider) Prepare(context.Context, tasks.Push) (func() Outcome, *Outcome) {
 	return func() Outcome { p.sends.Add(1); return Outcome{} }, nil
 }
 

@@ -4,20 +4,15 @@ package swrve
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"pushq/handlers"
+	"pushq/internal/exchange"
 	"pushq/tasks"
 )
 
@@ -41,47 +36,29 @@ type Config struct {
 	PushKeys map[string]map[string]string
 }
 
-const (
-	maxAnswer     = 64 << 10
-	frozenBy      = 100 * time.Millisecond // a timeout that fires this much late
-	frozenMercy   = time.Second            // gives an answer that is here already this long to be read
-	idleTimeout   = 50 * time.Second
-	maxHeaderSize = 32 << 10
-	maskedKey     = "[push_key]"
-)
+const maskedKey = "[push_key]"
 
 // Client sends pushes to Swrve. It is safe for concurrent use.
 type Client struct {
 	Config
-	transport *http.Transport
+	exchange *exchange.Client
 }
 
 // New returns a client. Close releases its connections.
 func New(config Config) *Client {
-	transport := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: config.Timeout, KeepAlive: 15 * time.Second}).DialContext,
-		MaxIdleConns:           config.Connections,
-		MaxIdleConnsPerHost:    config.Connections,
-		IdleConnTimeout:        idleTimeout,
-		TLSHandshakeTimeout:    config.Timeout,
-		MaxResponseHeaderBytes: maxHeaderSize,
-		DisableCompression:     true,
-		// One connection per request under way: HTTP/2's limit of streams on a
-		// connection would delay starts behind answers.
-		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
-	}
-	return &Client{Config: config, transport: transport}
+	return &Client{Config: config, exchange: exchange.New(exchange.Options{
+		Timeout: config.Timeout, Connections: config.Connections,
+	})}
 }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.exchange.Close() }
 
 // MaxDuration is the longest that one send takes.
-func (c *Client) MaxDuration() time.Duration { return c.Timeout + frozenMercy }
+func (c *Client) MaxDuration() time.Duration { return c.exchange.MaxDuration() }
 
 // Prepare looks the push key up.
-func (c *Client) Prepare(push tasks.Push) (send func() handlers.Outcome, impossible *handlers.Outcome) {
+func (c *Client) Prepare(_ context.Context, push tasks.Push) (send func() handlers.Outcome, instead *handlers.Outcome) {
 	key := c.PushKeys[push.MessagePrototypeKey][push.Platform]
 	if key == "" {
 		return nil, &handlers.Outcome{
@@ -112,72 +89,36 @@ func withoutKey(text, key string) string {
 }
 
 func (c *Client) send(form string) handlers.Outcome {
-	var connected atomic.Bool
-	ctx, cancel := context.WithCancelCause(httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	}))
-	defer cancel(nil)
-	deadline := time.Now().Add(c.Timeout)
-	expire := time.AfterFunc(c.Timeout, func() {
-		if time.Since(deadline) > frozenBy {
-			// The process was frozen; an answer may have arrived meanwhile.
-			select {
-			case <-time.After(frozenMercy):
-			case <-ctx.Done():
-			}
-		}
-		cancel(errTimeout)
-	})
-	defer expire.Stop()
-
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, strings.NewReader(form))
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, c.URL, strings.NewReader(form))
 	if err != nil {
 		return handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: "swrve.url: " + err.Error()}
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "pushq")
-
-	// A redirect is an answer like any other: the transport follows none.
-	response, err := c.transport.RoundTrip(request)
-	if err != nil {
-		return c.noAnswer(ctx, err, connected.Load())
+	answer, unanswered := c.exchange.Do(request)
+	if unanswered != nil {
+		return c.noAnswer(unanswered)
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode < http.StatusOK {
-		// 101: the connection is no longer HTTP, and its end is not in sight.
-		return c.judge(response.StatusCode, response.Header, nil)
-	}
-	// An answer cut off in its body still has its status, and reading to the
-	// end keeps the connection.
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	return c.judge(response.StatusCode, response.Header, body)
+	return c.judge(answer)
 }
 
-var errTimeout = errors.New("no answer in time")
-
-// noAnswer is the outcome of a request that was not answered. Once there was a
-// connection, the provider may have got it.
-func (c *Client) noAnswer(ctx context.Context, err error, connected bool) handlers.Outcome {
+// noAnswer is the outcome of a request that was not answered.
+func (c *Client) noAnswer(unanswered *exchange.NoAnswer) handlers.Outcome {
 	outcome := handlers.Outcome{
-		Verdict: handlers.Permanent, ErrorType: tasks.ErrorOther, MaybeDelivered: connected,
+		Verdict: handlers.Permanent, ErrorType: tasks.ErrorOther,
+		ErrorMessage: unanswered.Reason, MaybeDelivered: unanswered.MaybeDelivered,
 	}
 	if c.RetryNetworkErrors {
 		outcome.Verdict = handlers.Retryable
-	}
-	outcome.ErrorMessage = "no answer: " + err.Error()
-	if errors.Is(context.Cause(ctx), errTimeout) {
-		outcome.ErrorMessage = fmt.Sprintf("no answer: timeout after %s", c.Timeout)
-	}
-	if connected {
-		outcome.ErrorMessage += " (it may have been delivered)"
 	}
 	return outcome
 }
 
 // judge is the outcome of an answer.
-func (c *Client) judge(status int, header http.Header, body []byte) handlers.Outcome {
-	code, message := readBody(body)
+func (c *Client) judge(answer exchange.Answer) handlers.Outcome {
+	status := answer.Status
+	code, message := readBody(answer.Body)
 	if success(status) && code >= 400 && code <= 599 {
 		status = code // the answer contradicts itself: believe the bad news
 	}
@@ -192,7 +133,7 @@ func (c *Client) judge(status int, header http.Header, body []byte) handlers.Out
 	}
 	outcome.Throttled = status == http.StatusTooManyRequests
 	if outcome.Throttled || outcome.Verdict == handlers.Retryable {
-		outcome.RetryAfter = min(retryAfter(header.Get("Retry-After"), time.Now()), c.MaxRetryAfter)
+		outcome.RetryAfter = min(exchange.RetryAfter(answer.Header, time.Now()), c.MaxRetryAfter)
 	}
 	return outcome
 }

@@ -2,6 +2,7 @@ package swrve_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -63,7 +64,7 @@ func pushFor(user string) tasks.Push {
 }
 
 func send(t require.TestingT, client *swrve.Client, push tasks.Push) handlers.Outcome {
-	send, impossible := client.Prepare(push)
+	send, impossible := client.Prepare(context.Background(), push)
 	require.Nil(t, impossible)
 	return send()
 }
@@ -546,7 +547,7 @@ func TestMissingPushKeys(t *testing.T) {
 		{"", "", false},
 	}
 	for _, test := range tests {
-		send, impossible := client.Prepare(tasks.Push{MessagePrototypeKey: test.prototype, Platform: test.platform, PushKey: "ann"})
+		send, impossible := client.Prepare(context.Background(), tasks.Push{MessagePrototypeKey: test.prototype, Platform: test.platform, PushKey: "ann"})
 		require.Equal(t, test.known, send != nil, "%+v", test)
 		if test.known {
 			require.Nil(t, impossible)

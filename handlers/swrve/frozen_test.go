@@ -1,6 +1,7 @@
 package swrve_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,7 +29,7 @@ func beAFrozenSender(target string) {
 	configured := config(target)
 	configured.Timeout = senderTimeout
 	client := swrve.New(configured)
-	send, _ := client.Prepare(pushFor("ann"))
+	send, _ := client.Prepare(context.Background(), pushFor("ann"))
 	if err := json.NewEncoder(os.Stdout).Encode(send()); err != nil {
 		panic(err)
 	}

@@ -30,18 +30,23 @@ var (
 
 const partPace = "pace"
 
-// FollowLimiter adds the metrics of a channel's limiter. current returns nil
-// while there is none: there are no metrics of it then.
-func (m *Metrics) FollowLimiter(channel string, configured time.Duration, current func() *limiter.Limiter) {
+// A Limiter is one to follow.
+type Limiter struct {
+	Channel    string
+	Configured time.Duration // the pace
+	// Current returns nil while there is none: there are no metrics of it then.
+	Current func() *limiter.Limiter
+}
+
+// FollowLimiters adds the metrics of the limiters of all channels. It is called once.
+func (m *Metrics) FollowLimiters(limiters ...Limiter) {
 	m.scrape.errors.WithLabelValues(partPace)
-	m.registry.MustRegister(&limiterCollector{channel: channel, configured: configured, current: current, scrape: &m.scrape})
+	m.registry.MustRegister(&limiterCollector{limiters: limiters, scrape: &m.scrape})
 }
 
 type limiterCollector struct {
-	channel    string
-	configured time.Duration
-	current    func() *limiter.Limiter
-	scrape     *scrape
+	limiters []Limiter
+	scrape   *scrape
 }
 
 func (c *limiterCollector) Describe(descriptions chan<- *prometheus.Desc) {
@@ -53,19 +58,25 @@ func (c *limiterCollector) Describe(descriptions chan<- *prometheus.Desc) {
 }
 
 func (c *limiterCollector) Collect(metrics chan<- prometheus.Metric) {
-	metrics <- gauge(configuredPace, perSecond(c.configured), c.channel)
-	l := c.current()
+	for _, one := range c.limiters {
+		c.collect(one, metrics)
+	}
+}
+
+func (c *limiterCollector) collect(one Limiter, metrics chan<- prometheus.Metric) {
+	metrics <- gauge(configuredPace, perSecond(one.Configured), one.Channel)
+	l := one.Current()
 	if l == nil {
 		return
 	}
 	stats := l.Stats()
 	for class, count := range stats.Waiting {
-		metrics <- gauge(waiting, float64(count), c.channel, limiter.Class(class).String())
+		metrics <- gauge(waiting, float64(count), one.Channel, limiter.Class(class).String())
 	}
 	for description, count := range map[*prometheus.Desc]int64{
 		slotsGranted: stats.Used + stats.Returned, slotsReturned: stats.Returned, slotsDropped: stats.Dropped, throttles: stats.Throttles,
 	} {
-		metrics <- prometheus.MustNewConstMetric(description, prometheus.CounterValue, float64(count), c.channel)
+		metrics <- prometheus.MustNewConstMetric(description, prometheus.CounterValue, float64(count), one.Channel)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
@@ -74,8 +85,8 @@ func (c *limiterCollector) Collect(metrics chan<- prometheus.Metric) {
 		if err != nil {
 			return err
 		}
-		metrics <- gauge(paceInEffect, perSecond(pace.InForce(c.configured)), c.channel)
-		metrics <- gauge(brakeSeconds, pace.Brake.Seconds(), c.channel)
+		metrics <- gauge(paceInEffect, perSecond(pace.InForce(one.Configured)), one.Channel)
+		metrics <- gauge(brakeSeconds, pace.Brake.Seconds(), one.Channel)
 		return nil
 	}))
 }

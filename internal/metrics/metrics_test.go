@@ -99,7 +99,7 @@ func TestTheLimiterIsFollowedWhileThereIsOne(t *testing.T) {
 	t.Parallel()
 	m := metrics.New("1.2.3", slog.New(slog.DiscardHandler))
 	var running *limiter.Limiter
-	m.FollowLimiter("swrve", 4*time.Millisecond, func() *limiter.Limiter { return running })
+	m.FollowLimiters(metrics.Limiter{Channel: "swrve", Configured: 4 * time.Millisecond, Current: func() *limiter.Limiter { return running }})
 	series := testenv.ScrapeHandler(t, m.Handler()).Series
 	require.Equal(t, 250.0, series[`pushq_ratelimit_configured_slots_per_second{channel="swrve"}`])
 	require.NotContains(t, series, `pushq_ratelimit_slots_granted_total{channel="swrve"}`)

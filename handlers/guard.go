@@ -1,0 +1,76 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"pushq/internal/breaker"
+	"pushq/tasks"
+)
+
+// askBreaker gets the permit for a request, or what is to be instead of it. It waits
+// while others find out whether the service is back.
+func (r *run) askBreaker() (instead *Outcome) {
+	if r.Breaker == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.open, preparing)
+	defer cancel()
+	permit, err := r.Breaker.Allow(ctx)
+	if err != nil {
+		outcome := Refused(err, r.DeadLetter)
+		return &outcome
+	}
+	r.permit = permit
+	return nil
+}
+
+// Refused is the outcome of a push for which a circuit breaker gives no permit. With
+// deadLetter it ends, if that is because the breaker is open; else it waits until the
+// service may be asked again.
+func Refused(err error, deadLetter bool) Outcome {
+	var open *breaker.OpenError
+	switch {
+	case errors.As(err, &open) && deadLetter:
+		return Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()}
+	case errors.As(err, &open):
+		return Outcome{Verdict: Postponed, ErrorMessage: fmt.Sprintf("breaker: %s is open", open.Service), RetryAfter: open.After}
+	case errors.Is(err, context.Canceled):
+		return Outcome{Verdict: Postponed, ErrorMessage: "shutdown"}
+	default: // Redis does not tell, or others have waited for longer than a push may
+		return Outcome{Verdict: Postponed, ErrorMessage: "breaker: " + err.Error()}
+	}
+}
+
+// breakerResult is what an outcome says of the service. A refusal that is about one
+// recipient shows that it works; one that is about the pace shows nothing.
+func breakerResult(outcome Outcome) breaker.Result {
+	switch {
+	case outcome.ServiceFailed:
+		return breaker.Bad
+	case outcome.Throttled:
+		return breaker.Void
+	default:
+		return breaker.Good
+	}
+}
+
+// tellBreaker gives the permit back, once. If Redis does not take that, the permit is
+// forgotten after a while.
+func (r *run) tellBreaker(result breaker.Result) {
+	if r.permit == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.life, tellTimeout)
+	defer cancel()
+	if err := r.permit.Report(ctx, result); err != nil {
+		r.Log.Warn("circuit breaker was not told", slog.String("result", string(result)), slog.Any("error", err))
+	}
+	r.permit = nil
+}
+
+// tellTimeout is short: the outcome itself has to be recorded next.
+const tellTimeout = time.Second
