@@ -1,0 +1,206 @@
+package template
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"pushq/internal/breaker"
+)
+
+// Options of a Client.
+type Options struct {
+	URL     string        // of the service: what comes before /api/v1/templates
+	Timeout time.Duration // of one request, to the last byte of the answer
+	Tries   int           // requests for one template, the first included
+	Backoff time.Duration // before the second try; doubled for each further one
+	// Breaker is asked before each request, and told what came of it. Nil allows all.
+	Breaker *breaker.Breaker
+}
+
+const (
+	maxAnswer     = 1 << 20
+	maxHeaderSize = 32 << 10
+	maxBackoff    = 5 * time.Second
+	tellTimeout   = time.Second // for the breaker
+)
+
+// Client asks the template service. It is safe for concurrent use.
+type Client struct {
+	Options
+	http *http.Client
+}
+
+// NewClient returns a client; nothing is asked yet.
+func NewClient(options Options) *Client {
+	return &Client{Options: options, http: &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			MaxResponseHeaderBytes: maxHeaderSize,
+			// On a connection that was used before, net/http may repeat a request, which
+			// the breaker has not permitted. The cache leaves little to save.
+			DisableKeepAlives: true,
+		},
+		Timeout: options.Timeout,
+		// A redirect is an answer like any other.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Get asks for a template: GET /api/v1/templates/{code}?language=… . What may pass is
+// tried again. The error is an *Unusable, an *Unavailable, that of the breaker
+// (*breaker.OpenError, or Redis'), or the context's.
+func (c *Client) Get(ctx context.Context, code, language string) (Template, error) {
+	for try := 1; ; try++ {
+		template, err := c.permitted(ctx, code, language)
+		var unavailable *Unavailable
+		if !errors.As(err, &unavailable) || try >= c.Tries {
+			return template, err
+		}
+		select {
+		case <-time.After(c.backoff(try)):
+		case <-ctx.Done():
+			if cancelled(ctx) {
+				return Template{}, context.Cause(ctx)
+			}
+			return Template{}, err
+		}
+	}
+}
+
+// backoff is the time after the given try. Its jitter keeps processes apart that have
+// failed at the same time.
+func (c *Client) backoff(try int) time.Duration {
+	backoff := c.Backoff
+	for range try - 1 {
+		backoff = min(2*backoff, maxBackoff)
+	}
+	return backoff + rand.N(backoff/2+1)
+}
+
+// An Unusable error says that the service has answered, and that the same question will
+// have no better answer soon.
+type Unusable struct {
+	// Gone means that the service has no such template.
+	Gone   bool
+	Reason string
+}
+
+func (e *Unusable) Error() string { return "the template service " + e.Reason }
+
+// An Unavailable error says that the service has not done what it can, and may do so
+// later.
+type Unavailable struct {
+	busy  bool // it works, and has too many requests
+	cause error
+}
+
+func (e *Unavailable) Error() string {
+	return "the template service is not available: " + e.cause.Error()
+}
+func (e *Unavailable) Unwrap() error { return e.cause }
+
+// permitted makes one request, if the breaker allows it.
+func (c *Client) permitted(ctx context.Context, code, language string) (Template, error) {
+	if c.Breaker == nil {
+		return c.request(ctx, code, language)
+	}
+	permit, err := c.Breaker.Allow(ctx)
+	if err != nil {
+		return Template{}, err
+	}
+	template, err := c.request(ctx, code, language)
+	tell, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+	defer cancel()
+	// If Redis does not take it, the permit is forgotten after a while.
+	_ = permit.Report(tell, resultOf(err))
+	return template, err
+}
+
+func resultOf(err error) breaker.Result {
+	var unusable *Unusable
+	var unavailable *Unavailable
+	switch {
+	case err == nil, errors.As(err, &unusable):
+		return breaker.Good
+	case errors.As(err, &unavailable) && !unavailable.busy:
+		return breaker.Bad
+	default: // the caller has gone away
+		return breaker.Void
+	}
+}
+
+func (c *Client) request(ctx context.Context, code, language string) (Template, error) {
+	if code == "." || code == ".." { // means another path
+		return Template{}, gone(code, language)
+	}
+	address := strings.TrimSuffix(c.URL, "/") + "/api/v1/templates/" + url.PathEscape(code) + "?" + url.Values{"language": {language}}.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return Template{}, &Unusable{Reason: "cannot be asked: template.url: " + withoutAddress(err).Error()}
+	}
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "pushq")
+	response, err := c.http.Do(request)
+	if err != nil {
+		return Template{}, noAnswer(ctx, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch status := response.StatusCode; {
+	case mayPass(status):
+		return Template{}, &Unavailable{busy: status == http.StatusTooManyRequests, cause: fmt.Errorf("%d %s", status, http.StatusText(status))}
+	case status == http.StatusNotFound, status == http.StatusGone:
+		return Template{}, gone(code, language)
+	case status != http.StatusOK:
+		return Template{}, &Unusable{Reason: fmt.Sprintf("answered %d %s", status, http.StatusText(status))}
+	case err != nil:
+		return Template{}, noAnswer(ctx, err)
+	case len(body) > maxAnswer:
+		return Template{}, &Unusable{Reason: fmt.Sprintf("answered more than %d bytes", maxAnswer)}
+	}
+	template, err := decode(code, body)
+	if err != nil {
+		return Template{}, &Unusable{Reason: "answered what is not a template: " + err.Error()}
+	}
+	return template, nil
+}
+
+func gone(code, language string) error {
+	return &Unusable{Gone: true, Reason: fmt.Sprintf("has no template %s in language %s", code, language)}
+}
+
+func mayPass(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	default:
+		return status >= http.StatusInternalServerError
+	}
+}
+
+// noAnswer says why there is none: a caller that has gone away is not the service's
+// fault.
+func noAnswer(ctx context.Context, err error) error {
+	if cancelled(ctx) {
+		return context.Cause(ctx)
+	}
+	return &Unavailable{cause: withoutAddress(err)}
+}
+
+func cancelled(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// withoutAddress leaves the service's address out, which may have a password.
+func withoutAddress(err error) error {
+	var addressed *url.Error
+	if errors.As(err, &addressed) {
+		return addressed.Err
+	}
+	return err
+}

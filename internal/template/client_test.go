@@ -1,0 +1,330 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pushq/internal/breaker"
+	"pushq/internal/templatesim"
+	"pushq/internal/testenv"
+)
+
+func startSimulator(t *testing.T) (simulator *templatesim.Simulator, url string) {
+	simulator = templatesim.New(templatesim.Config{})
+	url, err := simulator.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, simulator.Close()) })
+	return simulator, url
+}
+
+func newClient(options Options) *Client {
+	if options.Timeout == 0 {
+		options.Timeout = 10 * time.Second
+	}
+	options.Tries, options.Backoff = 3, time.Millisecond
+	return NewClient(options)
+}
+
+// serve answers every request with the handler.
+func serve(t *testing.T, handler http.HandlerFunc) (url string) {
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	var got *http.Request
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		_, _ = io.WriteString(w, `{"code":"a b/ä?","type":"push","content":{"body":"Hi <b>&"}}`)
+	})
+	for _, base := range []string{url, url + "/"} {
+		template, err := newClient(Options{URL: base}).Get(t.Context(), "a b/ä?", "pt-BR&x")
+		require.NoError(t, err)
+		require.Equal(t, Template{Code: "a b/ä?", Content: Content{Body: "Hi <b>&"}}, template)
+		require.Equal(t, "GET /api/v1/templates/a%20b%2F%C3%A4%3F?language=pt-BR%26x", got.Method+" "+got.RequestURI)
+		require.Equal(t, "application/json", got.Header.Get("Accept"))
+		require.Equal(t, "pushq", got.Header.Get("User-Agent"))
+	}
+	_, err := newClient(Options{URL: strings.Replace(url, "//", "//user:secret@", 1) + "/below"}).Get(t.Context(), "a b/ä?", "en")
+	require.NoError(t, err)
+	require.Equal(t, "/below/api/v1/templates/a%20b%2F%C3%A4%3F", got.URL.EscapedPath())
+	user, password, _ := got.BasicAuth()
+	require.Equal(t, "user secret", user+" "+password)
+}
+
+func TestAnswersThatAreFinal(t *testing.T) {
+	t.Parallel()
+	simulator, url := startSimulator(t)
+	client := newClient(Options{URL: url})
+	for code, test := range map[string]struct {
+		gone    bool
+		problem string
+	}{
+		"nothing":                       {true, "the template service has no template nothing in language en"},
+		"notfound-welcome_notification": {true, "the template service has no template notfound-welcome_notification in language en"},
+		"410-welcome_notification":      {true, "the template service has no template 410-welcome_notification in language en"},
+		"html-welcome_notification":     {false, "the template service answered what is not a template: jsontext: invalid character '<'"},
+		"shape-welcome_notification":    {false, `the template service answered what is not a template: its code is ""`},
+		"cut-welcome_notification":      {false, "the template service answered what is not a template: jsontext: unexpected EOF"},
+		"other-welcome_notification":    {false, `the template service answered what is not a template: its code is "another", not "other-welcome_notification"`},
+		"huge-welcome_notification":     {false, "the template service answered more than 1048576 bytes"},
+		"302-welcome_notification":      {false, "the template service answered 302 Found"},
+		"204-welcome_notification":      {false, "the template service answered 204 No Content"},
+		"400-welcome_notification":      {false, "the template service answered 400 Bad Request"},
+		"401-welcome_notification":      {false, "the template service answered 401 Unauthorized"},
+		"403-welcome_notification":      {false, "the template service answered 403 Forbidden"},
+	} {
+		simulator.Reset()
+		template, err := client.Get(t.Context(), code, "en")
+		var unusable *Unusable
+		require.ErrorAs(t, err, &unusable, code)
+		require.Equal(t, test.gone, unusable.Gone, code)
+		require.ErrorContains(t, err, test.problem)
+		require.Less(t, len(err.Error()), 300)
+		require.Equal(t, Template{}, template)
+		require.Equal(t, 1, simulator.Stats().Requests, code)
+	}
+	for _, code := range []string{".", ".."} {
+		simulator.Reset()
+		_, err := client.Get(t.Context(), code, "en")
+		require.ErrorContains(t, err, "has no template "+code)
+		require.Zero(t, simulator.Stats().Requests, "it would be another path")
+	}
+}
+
+func TestWhatMayPassIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	simulator, url := startSimulator(t)
+	client := newClient(Options{URL: url, Timeout: 2 * time.Second})
+	for code, requests := range map[string]int{
+		"welcome_notification":               1,
+		"flaky-welcome_notification":         2,
+		"unavailablex2-welcome_notification": 3,
+		"500x2-welcome_notification":         3,
+		"502x1-welcome_notification":         2,
+		"504x1-welcome_notification":         2,
+		"599x1-welcome_notification":         2,
+		"429x2-welcome_notification":         3,
+		"408x1-welcome_notification":         2,
+		"425x1-welcome_notification":         2,
+		"resetx2-welcome_notification":       3,
+		"hangx1-welcome_notification":        2,
+	} {
+		simulator.Reset()
+		template, err := client.Get(t.Context(), code, "en")
+		require.NoError(t, err, code)
+		require.Equal(t, code, template.Code)
+		require.Equal(t, "Welcome, {{name}}!", template.Content.Title)
+		require.Equal(t, requests, simulator.Stats().Requests, code)
+	}
+	for code, problem := range map[string]string{
+		"unavailable-welcome_notification": "the template service is not available: 503 Service Unavailable",
+		"429-welcome_notification":         "the template service is not available: 429 Too Many Requests",
+		"reset-welcome_notification":       "reset",
+		"slow-welcome_notification":        "Client.Timeout",
+	} {
+		simulator.Reset()
+		_, err := client.Get(t.Context(), code, "en")
+		var unavailable *Unavailable
+		require.ErrorAs(t, err, &unavailable, code)
+		require.ErrorContains(t, err, problem)
+		require.Equal(t, 3, simulator.Stats().Requests, code)
+	}
+}
+
+func TestErrorsDoNotTellTheAddress(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"http://user:secret@" + testenv.FreeAddress(t),
+		"http://user:secret@host:port/\x7f",
+		"secret://user:secret@127.0.0.1",
+	} {
+		_, err := newClient(Options{URL: url}).Get(t.Context(), "welcome_notification", "en")
+		require.Error(t, err)
+		require.NotContains(t, strings.ReplaceAll(err.Error(), `"secret"`, ""), "secret")
+	}
+}
+
+func TestAnswersOfAnyLength(t *testing.T) {
+	t.Parallel()
+	const answer = `{"code":"a","type":"push","content":{"title":"Hi"}}`
+	for _, test := range []struct {
+		length int
+		cut    bool
+		fails  string
+	}{
+		{length: maxAnswer},
+		{length: maxAnswer + 1, fails: "answered more than 1048576 bytes"},
+		{length: maxAnswer, cut: true, fails: "is not available: unexpected EOF"},
+	} {
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			text := answer + strings.Repeat(" ", test.length-len(answer))
+			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+			if test.cut {
+				text = text[:len(answer)]
+			}
+			_, _ = io.WriteString(w, text)
+		})
+		_, err := newClient(Options{URL: url}).Get(t.Context(), "a", "en")
+		if test.fails == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, test.fails)
+		}
+	}
+}
+
+func TestAnAnswerWithoutEndIsLeft(t *testing.T) {
+	t.Parallel()
+	written := make(chan int, 1)
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		total := 0
+		for block := make([]byte, 64<<10); total < 100<<20; {
+			count, err := w.Write(block)
+			total += count
+			if err != nil {
+				break
+			}
+		}
+		written <- total
+	})
+	_, err := newClient(Options{URL: url}).Get(t.Context(), "a", "en")
+	require.ErrorContains(t, err, "answered more than 1048576 bytes")
+	require.Less(t, <-written, 20<<20, "the rest is what the kernel's buffers take")
+}
+
+func TestACallerMayGoAway(t *testing.T) {
+	t.Parallel()
+	simulator, url := startSimulator(t)
+	for _, code := range []string{"hang-x", "unavailable-x"} {
+		client := newClient(Options{URL: url})
+		client.Backoff = time.Hour
+		simulator.Reset()
+		ctx, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := client.Get(ctx, code, "en")
+			ended <- err
+		}()
+		testenv.Eventually(t, 10*time.Second, "the request", func() bool { return simulator.Stats().Requests == 1 })
+		leave()
+		require.ErrorIs(t, <-ended, context.Canceled, code)
+		require.Equal(t, 1, simulator.Stats().Requests)
+
+		// A caller whose time is over has to say something about the service.
+		ctx, leave = context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := client.Get(ctx, code, "en")
+		leave()
+		var unavailable *Unavailable
+		require.ErrorAs(t, err, &unavailable, code)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	client := NewClient(Options{Backoff: 200 * time.Millisecond})
+	for try, least := range map[int]time.Duration{
+		1: 200 * time.Millisecond, 2: 400 * time.Millisecond, 3: 800 * time.Millisecond, 5: 3200 * time.Millisecond,
+		6: maxBackoff, 10: maxBackoff, 1000: maxBackoff,
+	} {
+		different := map[time.Duration]bool{}
+		for range 100 {
+			backoff := client.backoff(try)
+			require.GreaterOrEqual(t, backoff, least, try)
+			require.LessOrEqual(t, backoff, least*3/2, try)
+			different[backoff] = true
+		}
+		require.Greater(t, len(different), 10, try)
+	}
+	require.Zero(t, NewClient(Options{}).backoff(3))
+}
+
+// openFor is long enough for a test to see the breaker open.
+const openFor = 2 * time.Second
+
+func newBreaker(t *testing.T, redis *testenv.Redis) *breaker.Breaker {
+	return breaker.New(redis.Client(t), breaker.Options{
+		Keys:     breaker.Keys{Hash: "pushq:{fcm}:breaker:templates", StateCopy: "state", FailuresCopy: "failures"},
+		Service:  "template_service",
+		Failures: 5, OpenFor: openFor, Successes: 2, Forget: time.Minute,
+		Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	simulator, url := startSimulator(t)
+	client := newClient(Options{URL: url, Breaker: newBreaker(t, testenv.StartRedis(t))})
+	state := func() string {
+		state, failures, err := client.Breaker.Read(t.Context())
+		require.NoError(t, err)
+		return fmt.Sprint(state, " ", failures)
+	}
+
+	// What is not the service's failure.
+	for _, code := range []string{"notfound-x", "html-x", "401-x", "429-x"} {
+		for range 3 {
+			_, err := client.Get(t.Context(), code, "en")
+			require.Error(t, err)
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		for before := simulator.Stats().Requests; simulator.Stats().Requests == before; {
+			time.Sleep(time.Millisecond)
+		}
+		leave()
+	}()
+	_, err := client.Get(ctx, "hang-x", "en")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, "closed 0", state())
+
+	// Three failures, then two, and no more.
+	require.NoError(t, simulator.SetTrouble("unavailable-"))
+	simulator.Reset()
+	_, err = client.Get(t.Context(), "welcome_notification", "en")
+	var unavailable *Unavailable
+	require.ErrorAs(t, err, &unavailable)
+	require.Equal(t, "closed 3", state())
+	var open *breaker.OpenError
+	for range 3 {
+		_, err = client.Get(t.Context(), "welcome_notification", "en")
+		require.ErrorAs(t, err, &open)
+	}
+	require.Equal(t, "open 5", state())
+	require.Equal(t, 5, simulator.Stats().Requests)
+	require.Positive(t, open.After)
+
+	require.NoError(t, simulator.SetTrouble(""))
+	testenv.EventuallyNoError(t, 10*openFor, func() error {
+		_, err := client.Get(t.Context(), "welcome_notification", "en")
+		return err
+	})
+	_, err = client.Get(t.Context(), "welcome_notification", "en")
+	require.NoError(t, err)
+	require.Equal(t, "closed 0", state())
+}
+
+func TestWithoutRedisThereIsNoRequest(t *testing.T) {
+	t.Parallel()
+	simulator, url := startSimulator(t)
+	redis := testenv.StartRedis(t)
+	client := newClient(Options{URL: url, Breaker: newBreaker(t, redis)})
+	redis.Stop()
+	_, err := client.Get(t.Context(), "welcome_notification", "en")
+	require.ErrorContains(t, err, "circuit breaker of template_service")
+	var unavailable *Unavailable
+	require.NotErrorAs(t, err, &unavailable)
+	require.Zero(t, simulator.Stats().Requests)
+}

@@ -1,0 +1,156 @@
+// Package templatesim is a template service for tests and trials: it has a few templates
+// and takes more, misbehaves on request, and keeps a ledger of what it was asked for.
+//
+//	GET    /api/v1/templates/{code}?language=…  one template
+//	GET    /ledger  every request for a template in order of arrival
+//	GET    /stats   the totals
+//	DELETE /ledger  forget everything that was asked
+//	GET    /health/live, /health/ready  200
+//
+// An answer is {"id":…,"code":…,"type":"push","language":…,"version":…,
+// "content":{"title":…,"body":…},"variables":[…]}, or 404 and {"error":…}, unless the
+// code asks for trouble by its prefix; see troubleFor.
+package templatesim
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Config says how a Simulator behaves. The zero value has the built-in templates and
+// answers at once.
+type Config struct {
+	// Templates are there besides the built-in ones, and instead of those with the same
+	// code and language.
+	Templates []Template
+	// Latency is the time between arrival and answer.
+	Latency time.Duration
+	// LedgerSize is how many requests the ledger keeps, the latest; 0 means 100,000.
+	LedgerSize int
+}
+
+const defaultLedgerSize = 100_000
+
+// Simulator is one simulated template service. Its methods may be called concurrently.
+type Simulator struct {
+	config    Config
+	templates map[name]Template
+	// stopped is closed by Close.
+	stopped chan struct{}
+	// running counts handlers and the goroutine of Start.
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	server  *http.Server
+	books   *books
+	trouble string // a prefix that every code is taken to have
+}
+
+// name is what a template is asked for by.
+type name struct{ code, language string }
+
+// New returns a simulator that serves nothing yet: call Start, or mount Handler. Either
+// way, Close it.
+func New(config Config) *Simulator {
+	if config.LedgerSize == 0 {
+		config.LedgerSize = defaultLedgerSize
+	}
+	templates := make(map[name]Template)
+	for _, list := range [][]Template{builtIn, config.Templates} {
+		for _, template := range list {
+			templates[name{template.Code, template.Language}] = template
+		}
+	}
+	return &Simulator{
+		config:    config,
+		templates: templates,
+		stopped:   make(chan struct{}),
+		books:     newBooks(config.LedgerSize),
+	}
+}
+
+// Handler returns the simulator's HTTP interface.
+func (s *Simulator) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/templates/{code}", s.serveTemplate)
+	mux.HandleFunc("GET /ledger", s.serveLedger)
+	mux.HandleFunc("DELETE /ledger", s.serveReset)
+	mux.HandleFunc("GET /stats", s.serveStats)
+	mux.HandleFunc("GET /health/live", s.serveHealth)
+	mux.HandleFunc("GET /health/ready", s.serveHealth)
+	return mux
+}
+
+// Start listens on a TCP address such as "127.0.0.1:0" and serves until Close. It returns
+// the base URL, for example "http://127.0.0.1:39157", which is pushq's template.url. A
+// simulator can be started once.
+func (s *Simulator) Start(listen string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return "", errors.New("start the template simulator: it is closed")
+	}
+	if s.server != nil {
+		return "", errors.New("start the template simulator: it is started already")
+	}
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return "", fmt.Errorf("start the template simulator: %w", err)
+	}
+	s.server = &http.Server{
+		Handler: s.Handler(),
+		// No ReadTimeout and no WriteTimeout: they would end hanging and slow requests.
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
+	}
+	server := s.server
+	s.running.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			slog.Error("template simulator stopped serving", "error", err)
+		}
+	})
+	return "http://" + listener.Addr().String(), nil
+}
+
+// Close stops listening, breaks off every request that has no answer yet, and returns
+// when all of the simulator's goroutines have ended. The ledger stays readable. Closing
+// twice is harmless.
+func (s *Simulator) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.stopped)
+	}
+	server := s.server
+	s.mu.Unlock()
+
+	var err error
+	if server != nil {
+		err = server.Close()
+	}
+	s.running.Wait()
+	if err != nil {
+		return fmt.Errorf("close the template simulator: %w", err)
+	}
+	return nil
+}
+
+// SetTrouble makes every request that arrives from now on end as if its code began with
+// the prefix, see troubleFor; "" ends that. A prefix that asks for nothing is an error.
+func (s *Simulator) SetTrouble(prefix string) error {
+	if _, plain := troubleFor(prefix); prefix != "" && plain != "" {
+		return fmt.Errorf("trouble %q: use a prefix that asks for one, such as %q", prefix, "unavailable-")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trouble = prefix
+	return nil
+}
