@@ -1,0 +1,66 @@
+package fcm
+
+import (
+	"cmp"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+)
+
+// serviceAccount is what Google Cloud writes into a service account's key file.
+type serviceAccount struct {
+	Type         string `json:"type"`
+	ProjectID    string `json:"project_id"`
+	PrivateKeyID string `json:"private_key_id"`
+	PrivateKey   string `json:"private_key"` // PEM
+	ClientEmail  string `json:"client_email"`
+	TokenURI     string `json:"token_uri"`
+}
+
+const googleTokenURI = "https://oauth2.googleapis.com/token"
+
+// readServiceAccount checks as much as can be checked without asking Google. Its errors
+// quote nothing of the file.
+func readServiceAccount(file []byte) (serviceAccount, error) {
+	var account serviceAccount
+	if len(file) == 0 {
+		return account, errors.New("must be set in mode v1: the key file of a service account")
+	}
+	if json.Unmarshal(file, &account) != nil {
+		return account, errors.New("is not JSON: it must be what is in the key file, not the file's name")
+	}
+	switch {
+	case account.Type != "service_account":
+		return account, errors.New(`must be the key file of a service account, with "type": "service_account"`)
+	case account.ClientEmail == "":
+		return account, errors.New("client_email is missing")
+	case account.PrivateKey == "":
+		return account, errors.New("private_key is missing")
+	}
+	if err := checkPrivateKey(account.PrivateKey); err != nil {
+		return account, fmt.Errorf("private_key %w", err)
+	}
+	account.TokenURI = cmp.Or(account.TokenURI, googleTokenURI)
+	return account, nil
+}
+
+func checkPrivateKey(text string) error {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return errors.New("is not PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		if _, err = x509.ParsePKCS1PrivateKey(block.Bytes); err != nil {
+			return errors.New("is not an RSA key")
+		}
+		return nil
+	}
+	if _, ok := key.(*rsa.PrivateKey); !ok {
+		return errors.New("is not an RSA key")
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package fcm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/jwt"
+)
+
+const (
+	messagingScope = "https://www.googleapis.com/auth/firebase.messaging"
+
+	// tokenTimeout is the longest that fetching an access token takes.
+	tokenTimeout = 5 * time.Second
+	// usualLife is that of a token whose life is not told.
+	usualLife = time.Hour
+	// A new token is fetched after renewAfter of the old one's life. The old one is used
+	// until endMargin before its end, or for shortUse of its life if that is more.
+	renewAfter = 0.8
+	endMargin  = 10 * time.Second
+	shortUse   = 0.95
+
+	// failurePause keeps the error of a fetch for those who come after it.
+	failurePause = time.Second
+	// renewPause is the time between attempts to renew a token that is still good.
+	renewPause = 10 * time.Second
+)
+
+// An accessToken authorises requests.
+type accessToken struct {
+	value     string
+	renewAt   time.Time
+	goodUntil time.Time
+}
+
+// A tokenSource has the access token of a service account: one for all requests, fetched
+// by one request at a time, and renewed in the background while the old one is good. It
+// is safe for concurrent use.
+type tokenSource struct {
+	account   *jwt.Config
+	transport *http.Transport
+	timeout   time.Duration
+	log       *slog.Logger
+	now       func() time.Time
+
+	life    context.Context
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mutex    sync.Mutex
+	token    accessToken // the latest, or none
+	fetching *fetch      // under way, or nil
+	failed   error       // of the latest fetch, or nil
+	failedAt time.Time
+}
+
+// A fetch is one request for a token.
+type fetch struct {
+	done  chan struct{}
+	token accessToken // with err, set when done is closed
+	err   error
+}
+
+func newTokenSource(account serviceAccount, log *slog.Logger) *tokenSource {
+	life, end := context.WithCancel(context.Background())
+	return &tokenSource{
+		account: &jwt.Config{
+			Email:        account.ClientEmail,
+			PrivateKey:   []byte(account.PrivateKey),
+			PrivateKeyID: account.PrivateKeyID,
+			Scopes:       []string{messagingScope},
+			TokenURL:     account.TokenURI,
+		},
+		transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: tokenTimeout},
+		timeout:   tokenTimeout,
+		log:       log,
+		now:       time.Now,
+		life:      life,
+		end:       end,
+	}
+}
+
+// close gives up a fetch that is under way.
+func (s *tokenSource) close() {
+	s.mutex.Lock()
+	s.end()
+	s.mutex.Unlock()
+	s.running.Wait()
+	s.transport.CloseIdleConnections()
+}
+
+// get returns a good token. It waits only if there is none: then everybody waits for the
+// same fetch. Its error is a *tokenError.
+func (s *tokenSource) get() (string, error) {
+	s.mutex.Lock()
+	now := s.now()
+	if now.Before(s.token.goodUntil) {
+		defer s.mutex.Unlock()
+		if !now.Before(s.token.renewAt) && now.Sub(s.failedAt) >= renewPause {
+			s.start()
+		}
+		return s.token.value, nil
+	}
+	if s.failed != nil && now.Sub(s.failedAt) < failurePause {
+		defer s.mutex.Unlock()
+		return "", s.failed
+	}
+	waiting := s.start()
+	s.mutex.Unlock()
+	<-waiting.done
+	return waiting.token.value, waiting.err
+}
+
+// renew returns another token than the one that was refused. Those who were refused with
+// the same one share a fetch.
+func (s *tokenSource) renew(refused string) (string, error) {
+	s.mutex.Lock()
+	if s.token.value == refused {
+		s.token = accessToken{}
+	}
+	s.mutex.Unlock()
+	return s.get()
+}
+
+// start begins a fetch, if none is under way. The mutex is held.
+func (s *tokenSource) start() *fetch {
+	if s.fetching != nil {
+		return s.fetching
+	}
+	started := &fetch{done: make(chan struct{})}
+	if s.life.Err() != nil {
+		started.err = &tokenError{text: "stopped"}
+		close(started.done)
+		return started
+	}
+	s.fetching = started
+	s.running.Go(func() { s.finish(started) })
+	return started
+}
+
+func (s *tokenSource) finish(started *fetch) {
+	started.token, started.err = s.fetch()
+	s.mutex.Lock()
+	s.fetching, s.failed = nil, started.err
+	if started.err == nil {
+		s.token = started.token
+	} else {
+		s.failedAt = s.now()
+	}
+	goodUntil := s.token.goodUntil
+	s.mutex.Unlock()
+	close(started.done)
+	if started.err != nil && s.life.Err() == nil && s.now().Before(goodUntil) {
+		s.log.Warn("the access token for Firebase was not renewed, trying again",
+			slog.Time("goodUntil", goodUntil), slog.Any("error", started.err))
+	}
+}
+
+// fetch asks the token endpoint.
+func (s *tokenSource) fetch() (accessToken, error) {
+	ctx, cancel := context.WithTimeout(s.life, s.timeout)
+	defer cancel()
+	client := &http.Client{
+		Transport: boundTransport{ctx, s.transport},
+		// The signed assertion is for nobody else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	// The library would keep the token, too; its source is used once.
+	token, err := s.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
+	switch {
+	case err != nil:
+		return accessToken{}, s.explain(ctx, err)
+	case token.AccessToken == "":
+		return accessToken{}, &tokenError{text: "the token endpoint answered without an access token"}
+	}
+	life := usualLife
+	if !token.Expiry.IsZero() {
+		life = time.Until(token.Expiry)
+	}
+	now := s.now()
+	return accessToken{
+		value:     token.AccessToken,
+		renewAt:   now.Add(part(life, renewAfter)),
+		goodUntil: now.Add(max(life-endMargin, part(life, shortUse))),
+	}, nil
+}
+
+func part(of time.Duration, share float64) time.Duration { return time.Duration(share * float64(of)) }
+
+// boundTransport ends requests with a context of its own: the library makes them without
+// one.
+type boundTransport struct {
+	ctx  context.Context
+	next http.RoundTripper
+}
+
+func (t boundTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	return t.next.RoundTrip(request.WithContext(t.ctx))
+}
+
+// A tokenError says why there is no access token.
+type tokenError struct {
+	text string
+	// refused says that the endpoint does not take the service account.
+	refused bool
+}
+
+func (e *tokenError) Error() string { return "no access token: " + e.text }
+
+// explain reads the error of a fetch. The library wraps only the endpoint's own ones.
+func (s *tokenSource) explain(ctx context.Context, err error) *tokenError {
+	var answered *oauth2.RetrieveError
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &tokenError{text: fmt.Sprintf("timeout after %s", s.timeout)}
+	case !errors.As(err, &answered):
+		return &tokenError{text: err.Error()}
+	}
+	status := answered.Response.StatusCode
+	var said struct {
+		Error       string `json:"error"`
+		Description string `json:"error_description"`
+	}
+	if json.Unmarshal(answered.Body, &said) != nil || said.Error == "" { // not the endpoint's own words
+		return &tokenError{text: fmt.Sprintf("the token endpoint answered %d", status)}
+	}
+	failure := &tokenError{text: fmt.Sprintf("the token endpoint answered %d, %s: %s", status, said.Error, said.Description)}
+	if status < http.StatusInternalServerError && status != http.StatusTooManyRequests {
+		failure.refused = true
+		failure.text += " (is the key of fcm.serviceAccount still valid, and this host's clock right?)"
+	}
+	return failure
+}

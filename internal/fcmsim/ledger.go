@@ -1,0 +1,106 @@
+package fcmsim
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Request is what the ledger knows about one message.
+type Request struct {
+	// Sequence numbers the arrivals of a round from 1.
+	Sequence int `json:"sequence"`
+	// ArrivedAt is the host's clock on entry of the handler, in UTC and microseconds.
+	ArrivedAt time.Time `json:"arrivedAt"`
+	// InFlight counts the requests without an answer on arrival, this one included.
+	InFlight int `json:"inFlight"`
+	// API is v1 or legacy.
+	API string `json:"api"`
+	Message
+	// Status is the HTTP status of the answer; 0 while there is none, and for ever
+	// if the connection broke, on either side, before the answer.
+	Status int `json:"status"`
+	// Delivered says whether the message reaches the device. That is decided on
+	// arrival: it may be true before there is an answer, and without one.
+	Delivered bool `json:"delivered"`
+}
+
+func (r *round) add(request *Request) {
+	r.requests = append(r.requests, request)
+	if len(r.requests) > ledgerSize {
+		r.requests[0] = nil
+		r.requests = r.requests[1:]
+		r.dropped++
+	}
+}
+
+// ledgerPart is how many requests are copied at a time, so that arrivals need
+// not wait for the whole ledger.
+const ledgerPart = 500
+
+// Ledger returns the messages that have arrived in this round, in order, the latest
+// 200,000 of them. Older ones were dropped, as the first sequence number tells.
+func (s *Simulator) Ledger() []Request {
+	s.mutex.Lock()
+	round := s.round
+	last := round.stats.Requests
+	s.mutex.Unlock()
+
+	var requests []Request
+	for next := 1; next <= last; {
+		s.mutex.Lock()
+		from := max(next-1-round.dropped, 0)
+		to := min(last-round.dropped, from+ledgerPart)
+		for ; from < to; from++ {
+			requests = append(requests, *round.requests[from])
+		}
+		s.mutex.Unlock()
+		if len(requests) == 0 {
+			break
+		}
+		next = requests[len(requests)-1].Sequence + 1
+	}
+	return requests
+}
+
+// serveLedger writes {"dropped":n,"requests":[…]}, one request per line. Dropped
+// counts the requests before the first one shown.
+func (s *Simulator) serveLedger(w http.ResponseWriter, _ *http.Request) {
+	requests := s.Ledger()
+	dropped := 0
+	if len(requests) > 0 {
+		dropped = requests[0].Sequence - 1
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// Write errors mean that the reader has gone.
+	buffered := bufio.NewWriter(w)
+	defer buffered.Flush()
+	fmt.Fprintf(buffered, `{"dropped":%d,"requests":[`, dropped)
+	encoder := json.NewEncoder(buffered)
+	encoder.SetEscapeHTML(false)
+	for i, request := range requests {
+		if i > 0 {
+			buffered.WriteByte(',')
+		}
+		if encoder.Encode(request) != nil {
+			return
+		}
+	}
+	buffered.WriteString("]}\n")
+}
+
+func (s *Simulator) serveStats(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, s.Stats())
+}
+
+func (s *Simulator) serveReset(w http.ResponseWriter, _ *http.Request) {
+	s.Reset()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// serveHealth answers as pushq does, for health checks.
+func (s *Simulator) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprintln(w, "ready")
+}

@@ -1,0 +1,88 @@
+package fcmsim
+
+import (
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+)
+
+const (
+	keyBits     = 2048
+	clientEmail = "pushq@simulator.iam.gserviceaccount.com"
+	projectID   = "simulator"
+)
+
+// keyFile is what Google Cloud writes for a service account.
+type keyFile struct {
+	Type         string `json:"type"`
+	ProjectID    string `json:"project_id"`
+	PrivateKeyID string `json:"private_key_id"`
+	PrivateKey   string `json:"private_key"`
+	ClientEmail  string `json:"client_email"`
+	TokenURI     string `json:"token_uri"`
+}
+
+// ServiceAccount returns the key file of the simulator's service account. base is the
+// URL under which its users reach the simulator.
+func (s *Simulator) ServiceAccount(base string) ([]byte, error) {
+	key, err := x509.MarshalPKCS8PrivateKey(s.key)
+	if err != nil {
+		return nil, fmt.Errorf("write the service account's key: %w", err)
+	}
+	project := s.config.Project
+	if project == "" {
+		project = projectID
+	}
+	file, err := json.MarshalIndent(keyFile{
+		Type:         "service_account",
+		ProjectID:    project,
+		PrivateKeyID: s.keyID(),
+		PrivateKey:   string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})),
+		ClientEmail:  clientEmail,
+		TokenURI:     base + "/token",
+	}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write the service account: %w", err)
+	}
+	return append(file, '\n'), nil
+}
+
+// keyID names the key, as the assertions signed with it do.
+func (s *Simulator) keyID() string {
+	sum := sha256.Sum256(x509.MarshalPKCS1PublicKey(&s.key.PublicKey))
+	return hex.EncodeToString(sum[:20])
+}
+
+// ReadKey returns the key of a service account's key file, so that a simulator that is
+// started again takes what the one before it has written. Without a file it returns
+// neither a key nor an error.
+func ReadKey(path string) (*rsa.PrivateKey, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the service account: %w", err)
+	}
+	var file keyFile
+	_ = json.Unmarshal(text, &file) // then there is no key in it
+	block, _ := pem.Decode([]byte(file.PrivateKey))
+	if block == nil {
+		return nil, fmt.Errorf("read the service account: %s has no private_key; remove it to have a new one", path)
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the service account: private_key of %s is no key; remove the file to have a new one", path)
+	}
+	private, ok := key.(*rsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("read the service account: private_key of %s is not an RSA key; remove the file to have a new one", path)
+	}
+	return private, nil
+}

@@ -1,0 +1,260 @@
+// Package fcmsim is a Firebase Cloud Messaging for tests and trials: it answers as
+// Firebase does, both forms of its API and Google's token endpoint, misbehaves on
+// request, and keeps a ledger of every message that arrived.
+//
+//	POST   /token                              an access token for a signed assertion
+//	POST   /v1/projects/{project}/messages:send  a message, HTTP v1
+//	POST   /fcm/send                           a message, legacy protocol
+//	GET    /ledger                             every message in order of arrival
+//	GET    /stats                              the totals
+//	DELETE /ledger                             forget everything and begin a new round
+//	POST   /_sim/outcome?prefix=…              every message as if its token began so; "" ends that
+//	POST   /_sim/token?fault=…&life=…          what the token endpoint does; "" is well
+//	POST   /_sim/revoke                        no access token is valid any more
+//	GET    /health/live, /health/ready         200
+//
+// Tokens of devices ask for outcomes by their prefix, see script. The first rule that
+// applies decides: too fast, unknown access token or key, unreadable message, then the
+// prefix. Only what is decided by the prefix, or delivered, takes the latency.
+package fcmsim
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"pushq/internal/slidingsecond"
+)
+
+// Config says how a Simulator behaves. The zero value answers at once and knows no limit.
+type Config struct {
+	// Key is the service account's. nil makes one.
+	Key *rsa.PrivateKey
+	// Project is the only one that there is. "" takes any.
+	Project string
+	// ServerKey is the only one that the legacy protocol takes. "" takes any.
+	ServerKey string
+	// Latency is the time between the arrival of a message and the answer.
+	Latency time.Duration
+	// Rate is the largest number of messages in any sliding second; the next one is
+	// refused. 0 means no limit.
+	Rate int
+	// TokenLife is how long access tokens are valid, in whole seconds. 0 means an hour.
+	TokenLife time.Duration
+}
+
+const (
+	ledgerSize = 200_000
+	usualLife  = time.Hour
+)
+
+// Simulator is one simulated Firebase. Its methods may be called concurrently.
+type Simulator struct {
+	key *rsa.PrivateKey
+	// stopped is closed by Close.
+	stopped chan struct{}
+	// running counts handlers and the goroutine of Start.
+	running sync.WaitGroup
+	began   time.Time
+
+	mutex      sync.Mutex
+	config     Config
+	closed     bool
+	server     *http.Server
+	inFlight   int
+	round      *round
+	outcome    string // a prefix that every device's token is taken to have
+	tokenFault string
+	tokens     map[string]time.Time // the access tokens, and their ends
+}
+
+// New returns a simulator that serves nothing yet: call Start, or mount Handler.
+// Either way, Close it.
+func New(config Config) (*Simulator, error) {
+	if config.TokenLife == 0 {
+		config.TokenLife = usualLife
+	}
+	key := config.Key
+	if key == nil {
+		made, err := rsa.GenerateKey(rand.Reader, keyBits)
+		if err != nil {
+			return nil, fmt.Errorf("make the service account's key: %w", err)
+		}
+		key = made
+	}
+	return &Simulator{
+		key:     key,
+		stopped: make(chan struct{}),
+		began:   time.Now(),
+		config:  config,
+		round:   newRound(0),
+		tokens:  map[string]time.Time{},
+	}, nil
+}
+
+// Handler returns the simulator's HTTP interface. Connections are counted only on a
+// simulator that was started with Start.
+func (s *Simulator) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /token", s.serveToken)
+	mux.HandleFunc("POST /v1/projects/{project}/{call}", s.serveV1)
+	mux.HandleFunc("POST /fcm/send", s.serveLegacy)
+	mux.HandleFunc("GET /ledger", s.serveLedger)
+	mux.HandleFunc("DELETE /ledger", s.serveReset)
+	mux.HandleFunc("GET /stats", s.serveStats)
+	mux.HandleFunc("POST /_sim/outcome", s.serveSetOutcome)
+	mux.HandleFunc("POST /_sim/token", s.serveSetToken)
+	mux.HandleFunc("POST /_sim/revoke", s.serveRevoke)
+	mux.HandleFunc("GET /health/live", s.serveHealth)
+	mux.HandleFunc("GET /health/ready", s.serveHealth)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { write(w, page(http.StatusNotFound)) })
+	return mux
+}
+
+// Start listens on a TCP address such as "127.0.0.1:0" and serves until Close.
+// It returns the base URL, for example "http://127.0.0.1:39157". A simulator can be
+// started once.
+func (s *Simulator) Start(listen string) (string, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.closed {
+		return "", errors.New("start the Firebase simulator: it is closed")
+	}
+	if s.server != nil {
+		return "", errors.New("start the Firebase simulator: it is started already")
+	}
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return "", fmt.Errorf("start the Firebase simulator: %w", err)
+	}
+	s.server = &http.Server{
+		Handler: s.Handler(),
+		// No ReadTimeout and WriteTimeout: they would end hanging requests. The body
+		// has its own deadline.
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				s.countConnection()
+			}
+		},
+	}
+	server := s.server
+	s.running.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			slog.Error("Firebase simulator stopped serving", slog.Any("error", err))
+		}
+	})
+	return "http://" + listener.Addr().String(), nil
+}
+
+// Close stops listening, breaks off every request that has no answer yet, and
+// returns when all of the simulator's goroutines have ended. The ledger and the
+// statistics stay readable. Closing twice is harmless.
+func (s *Simulator) Close() error {
+	s.mutex.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.stopped)
+	}
+	server := s.server
+	s.mutex.Unlock()
+
+	var err error
+	if server != nil {
+		err = server.Close()
+	}
+	s.running.Wait()
+	if err != nil {
+		return fmt.Errorf("close the Firebase simulator: %w", err)
+	}
+	return nil
+}
+
+// enter keeps Close waiting for a request, until leave. It is false after Close.
+func (s *Simulator) enter() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if !s.closed {
+		s.running.Add(1)
+	}
+	return !s.closed
+}
+
+func (s *Simulator) leave() { s.running.Done() }
+
+func (s *Simulator) countConnection() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.round.stats.Connections++
+}
+
+// Stats are the totals of a round: since the start or the latest reset.
+type Stats struct {
+	// Requests counts the arrivals of messages.
+	Requests int `json:"requests"`
+	// Delivered counts those that reach the device; see Request.Delivered.
+	Delivered int `json:"delivered"`
+	// Answers counts finished requests by HTTP status, 0 for those without an answer.
+	Answers map[int]int `json:"answers"`
+	// RateLimited counts requests refused because they came too fast. Scripted refusals
+	// are in Answers only.
+	RateLimited int `json:"rateLimited"`
+	// LargestSecond is the largest number of arrivals in any sliding second.
+	LargestSecond int `json:"largestSecond"`
+	// InFlight counts requests without an answer now, PeakInFlight at the worst
+	// moment. Requests of an earlier round that are still open count in both.
+	InFlight     int `json:"inFlight"`
+	PeakInFlight int `json:"peakInFlight"`
+	// Connections counts TCP connections opened, to any path.
+	Connections int `json:"connections"`
+	// TokenRequests counts the arrivals at /token, TokensIssued those that got one.
+	TokenRequests int `json:"tokenRequests"`
+	TokensIssued  int `json:"tokensIssued"`
+	// LedgerDropped counts messages that the ledger no longer holds.
+	LedgerDropped int `json:"ledgerDropped"`
+}
+
+// round is everything that a reset forgets. The simulator's mutex guards it.
+type round struct {
+	requests []*Request
+	dropped  int
+	second   slidingsecond.Count
+	stats    Stats
+	// played counts, by device, how often a limited scripted outcome was used.
+	played map[string]int
+}
+
+func newRound(inFlight int) *round {
+	return &round{stats: Stats{Answers: map[int]int{}, PeakInFlight: inFlight}, played: map[string]int{}}
+}
+
+// Stats returns the totals of this round.
+func (s *Simulator) Stats() Stats {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	totals := s.round.stats
+	totals.Answers = maps.Clone(totals.Answers)
+	totals.LargestSecond = s.round.second.Largest()
+	totals.InFlight = s.inFlight
+	totals.LedgerDropped = s.round.dropped
+	return totals
+}
+
+// Reset begins a new round: an empty ledger, zero statistics, and scripted outcomes from
+// their beginning. Requests in flight are answered as decided, but appear only in the
+// new round's concurrency. Access tokens stay valid.
+func (s *Simulator) Reset() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.round = newRound(s.inFlight)
+}
