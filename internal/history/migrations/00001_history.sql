@@ -1,0 +1,74 @@
+-- +goose Up
+
+-- What became of each push. attempt_count (of those that have an outcome) and
+-- budget_from tell an older story of a push from a newer one.
+CREATE TABLE push_notifications (
+    id                    text COLLATE "C" PRIMARY KEY,
+    channel               text        NOT NULL,
+    status                text        NOT NULL,
+    platform              text,
+    message_prototype_key text,
+    push_key              text,
+    message               text,
+    cron_expression       text,
+    time_zone             text,
+    created_at            timestamptz NOT NULL,
+    ended_at              timestamptz,
+    attempt_count         bigint      NOT NULL,
+    budget_from           bigint      NOT NULL,
+    trace_id              text,
+    user_id               text,
+    template_code         text,
+    notification          jsonb
+);
+
+-- The user of a notification, or the pushKey, which is the user of a Swrve push and may be
+-- longer than an index takes.
+CREATE INDEX push_notifications_by_user ON push_notifications (left(coalesce(user_id, push_key), 200), created_at, id);
+CREATE INDEX push_notifications_by_time ON push_notifications (created_at, id);
+CREATE INDEX push_notifications_by_status ON push_notifications (status, created_at, id);
+CREATE INDEX push_notifications_by_trace ON push_notifications (trace_id, created_at, id) WHERE trace_id IS NOT NULL;
+CREATE INDEX push_notifications_by_template ON push_notifications (template_code, created_at, id) WHERE template_code IS NOT NULL;
+
+-- The attempts that have an outcome and count, by the run that made them.
+CREATE TABLE send_attempts (
+    push_id         text COLLATE "C" NOT NULL REFERENCES push_notifications (id) ON DELETE CASCADE,
+    token           text COLLATE "C" NOT NULL,
+    number          bigint      NOT NULL,
+    status          text        NOT NULL,
+    started_at      timestamptz,
+    millis          bigint,
+    error_type      text,
+    error_code      bigint,
+    error_message   text,
+    stack_trace     text,
+    maybe_delivered boolean     NOT NULL,
+    PRIMARY KEY (push_id, token)
+);
+
+-- Each end of a notification. A push that is run again after its end ends once more.
+CREATE TABLE audit_logs (
+    trace_id          text,
+    user_id           text,
+    notification_type text,
+    template_id       text,
+    status            text        NOT NULL,
+    metadata          jsonb,
+    created_at        timestamptz NOT NULL DEFAULT now(),
+    push_id           text COLLATE "C" NOT NULL,
+    ended_at          timestamptz NOT NULL,
+    PRIMARY KEY (push_id, ended_at)
+);
+
+CREATE INDEX audit_logs_by_user ON audit_logs (user_id, ended_at);
+CREATE INDEX audit_logs_by_trace ON audit_logs (trace_id);
+
+-- What could not be written to the tables above, byte for byte.
+CREATE TABLE unreadable_records (
+    digest   bytea PRIMARY KEY,
+    channel  text        NOT NULL,
+    push_id  text        NOT NULL,
+    record   bytea       NOT NULL,
+    reason   text        NOT NULL,
+    found_at timestamptz NOT NULL DEFAULT now()
+);

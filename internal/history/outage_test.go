@@ -1,0 +1,146 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"pushq/internal/testenv"
+	"pushq/tasks"
+)
+
+func TestAwayAndBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server.Stop()
+	rows := []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))}
+	requireAway := func() {
+		t.Helper()
+		began := time.Now()
+		require.Error(t, w.store.Write(t.Context(), rows))
+		_, err := w.store.Search(t.Context(), Query{Limit: 1})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.Error(t, w.store.Check(t.Context()))
+		require.Less(t, time.Since(began), 10*time.Second)
+	}
+	requireAway() // not there at the start
+	w.server.Start()
+	w.write(rows...)
+	require.NoError(t, w.store.Check(t.Context()))
+
+	w.server.Stop()
+	requireAway()
+	w.server.Start()
+	testenv.EventuallyNoError(t, 10*time.Second, func() error { return w.store.Write(t.Context(), rows) })
+	w.requireCounts(1, 1, 1, 0)
+}
+
+// Somebody who takes connections and says nothing is given up.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	store := openStore(t, "postgres://test@"+listener.Addr().String()+"/postgres?sslmode=disable", &logBuffer{})
+	began := time.Now()
+	require.Error(t, store.Write(t.Context(), []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))}))
+	require.Less(t, time.Since(began), callTimeout)
+}
+
+// A transaction that does not come to its end is given up, and does no harm later.
+func TestLockedTable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write(row(tasks.FCM, "01", sent(fcmPush("user", "welcome"))))
+	w.store.timeout = 500 * time.Millisecond
+	locking, err := w.database.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = locking.Exec(t.Context(), "LOCK TABLE send_attempts IN ACCESS EXCLUSIVE MODE")
+	require.NoError(t, err)
+	rows := []Row{row(tasks.FCM, "02", sent(fcmPush("user", "welcome")))}
+	require.ErrorIs(t, w.store.Write(t.Context(), rows), context.DeadlineExceeded)
+	_, err = w.store.Search(t.Context(), Query{Limit: 1})
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.NoError(t, locking.Rollback(t.Context()))
+
+	w.store.timeout = callTimeout
+	w.write(rows...)
+	w.requireCounts(2, 2, 2, 0)
+}
+
+// Three crashes of PostgreSQL while several write: every row is there, once.
+func TestCrashesUnderLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write(row(tasks.FCM, "00", sent(fcmPush("user", "welcome"))))
+	var crashed atomic.Bool
+	var pushes, failures atomic.Int64
+	var writing errgroup.Group
+	const writers, batch = 3, 40
+	for number := range writers {
+		store := w.open()
+		writing.Go(func() error {
+			for round := 0; !crashed.Load(); round++ {
+				var rows []Row
+				for place := range batch {
+					id, push := fmt.Sprintf("PUSH-%d-%d-%d", number, round, place), fcmPush("user", "welcome")
+					rows = append(rows, row(tasks.FCM, id, tasks.Record{Push: push, Attempts: []tasks.Attempt{failed("zeroth", at(0))}}),
+						row(tasks.FCM, id, tasks.Record{Push: push, Attempts: []tasks.Attempt{failed("zeroth", at(0)), succeeded("first", at(1))},
+							End: tasks.Sent, EndedAt: at(2)}))
+				}
+				for store.Write(w.t.Context(), rows) != nil {
+					failures.Add(1)
+					select {
+					case <-w.t.Context().Done():
+						return w.t.Context().Err()
+					case <-time.After(20 * time.Millisecond):
+					}
+				}
+				pushes.Add(batch)
+			}
+			return nil
+		})
+	}
+	for range 3 {
+		before := pushes.Load()
+		testenv.Eventually(t, 30*time.Second, "more pushes to be written", func() bool { return pushes.Load() > before+10*batch })
+		w.server.Stop()
+		w.server.Start()
+	}
+	crashed.Store(true)
+	require.NoError(t, writing.Wait())
+	t.Logf("%d pushes written, %d writes failed", pushes.Load(), failures.Load())
+	require.NotZero(t, failures.Load(), "no crash was noticed")
+	written := int(pushes.Load())
+	testenv.EventuallyNoError(t, 10*time.Second, func() error { return w.database.Ping(t.Context()) })
+	w.requireCounts(1+written, 1+2*written, 1+written, 0)
+	require.Equal(t, []string{fmt.Sprintf("SENT %d", 1+written)}, w.values("SELECT format('%s %s', status, count(*)) FROM push_notifications GROUP BY status"))
+}
+
+// Errors name the server, and never the password.
+func TestPasswordStaysSecret(t *testing.T) {
+	t.Parallel()
+	const password = "canary-password"
+	for _, url := range []string{
+		"postgres://user:" + password + "@127.0.0.1:1/none?connect_timeout=x",
+		"postgres://user:" + password + "/@127.0.0.1:1/none",
+		"postgres://user:%zz" + password + "@127.0.0.1:1/none",
+		"postgres://user:a/" + password + "@127.0.0.1:1/none",
+		"host=127.0.0.1 password='" + password,
+	} {
+		_, err := Open(t.Context(), url, nil)
+		require.ErrorContains(t, err, "percent-encoded")
+		require.NotContains(t, err.Error(), password)
+	}
+	log := &logBuffer{}
+	store := openStore(t, "postgres://user:"+password+"@127.0.0.1:1/none", log)
+	err := store.Write(t.Context(), []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))})
+	require.ErrorContains(t, err, "127.0.0.1")
+	require.NotContains(t, err.Error()+log.String(), password)
+}

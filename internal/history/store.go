@@ -1,0 +1,76 @@
+// Package history keeps what became of pushes in PostgreSQL, for longer than Redis
+// does: the pushes of all channels, their attempts, and the audit log of templated ones.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Store is a history in a PostgreSQL database. It is safe for concurrent use, by many
+// processes too.
+type Store struct {
+	pool *pgxpool.Pool
+	log  *slog.Logger
+	// timeout bounds one transaction.
+	timeout time.Duration
+
+	migrating chan struct{} // has one place
+	migrated  atomic.Bool
+}
+
+const (
+	connectTimeout = 3 * time.Second
+	// callTimeout is long for a database that works, and short for a caller that can
+	// only come again.
+	callTimeout = 10 * time.Second
+)
+
+// errURL quotes nothing: pgx leaves a password out only where it recognizes one.
+var errURL = errors.New("must be postgres://user:password@host:5432/database, with what is special in the password percent-encoded")
+
+// CheckURL says whether the address of a database can be read. It quotes nothing of it.
+func CheckURL(url string) error {
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		return errURL
+	}
+	if _, err := pgxpool.ParseConfig(url); err != nil {
+		return errURL
+	}
+	return nil
+}
+
+// Open prepares a history in the database of a postgres:// URL, or of a connection string
+// of libpq. The database is connected to when the history is first used, and then given
+// its tables; it may be away before that and at any time.
+func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
+	if err := CheckURL(url); err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errURL
+	}
+	config.ConnConfig.ConnectTimeout = connectTimeout
+	if parameters := config.ConnConfig.RuntimeParams; parameters["application_name"] == "" {
+		parameters["application_name"] = "pushq"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open the history: %w", err)
+	}
+	return &Store{pool: pool, log: log, timeout: callTimeout, migrating: make(chan struct{}, 1)}, nil
+}
+
+// Close ends the connections. No call may be under way.
+func (s *Store) Close() { s.pool.Close() }
+
+// Check returns an error if the database does not answer.
+func (s *Store) Check(ctx context.Context) error { return s.pool.Ping(ctx) }

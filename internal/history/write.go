@@ -1,0 +1,80 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A Row is a record as a channel's followers are told of it (tasks.Followers).
+type Row struct {
+	Channel string
+	PushID  string
+	Record  []byte // a tasks.Record, as JSON
+}
+
+// Write stores what the records tell that the history does not know yet. It may be
+// repeated, and records of a push may come in any order: a push goes only forward, an
+// attempt is there once, and each end of a notification has one row in the audit log.
+//
+// What cannot be stored is kept in unreadable_records, so an error means that the database
+// is away or not well. Then some of the records may be stored, and all are to be written
+// again.
+func (s *Store) Write(ctx context.Context, rows []Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	// In the same order everywhere, so that writers wait for each other without a deadlock.
+	ordered := slices.Clone(rows)
+	slices.SortStableFunc(ordered, func(a, b Row) int { return strings.Compare(a.PushID, b.PushID) })
+	if err := s.write(ctx, ordered); err != nil {
+		return fmt.Errorf("write to the history: %w", err)
+	}
+	return nil
+}
+
+// write leaves out what the database refuses, which it finds by halving.
+func (s *Store) write(ctx context.Context, rows []Row) error {
+	batch := &pgx.Batch{}
+	for _, row := range rows {
+		s.queue(batch, row)
+	}
+	err := s.run(ctx, batch)
+	switch {
+	case err == nil || !refusesData(err):
+		return err
+	case len(rows) == 1:
+		batch = &pgx.Batch{}
+		s.queueUnreadable(batch, rows[0], err)
+		return s.run(ctx, batch)
+	}
+	half := len(rows) / 2
+	if err := s.write(ctx, rows[:half]); err != nil {
+		return err
+	}
+	return s.write(ctx, rows[half:])
+}
+
+// run runs the batch as one transaction.
+func (s *Store) run(ctx context.Context, batch *pgx.Batch) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, s.pool, func(transaction pgx.Tx) error {
+		return transaction.SendBatch(ctx, batch).Close()
+	})
+}
+
+// refusesData reports whether the database is well and will not take what it was given:
+// data that cannot be (class 22 of SQLSTATE), that break a rule (23) or are too much (54).
+func refusesData(err error) bool {
+	refusal, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains([]string{"22", "23", "54"}, refusal.Code[:min(2, len(refusal.Code))])
+}
