@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushq/internal/openapitest"
+	"pushq/tasks"
 )
 
 // description is what every exchange of the tests is held against.
@@ -61,8 +62,10 @@ func TestOpenAPIIsServed(t *testing.T) {
 
 func TestEveryRouteIsDescribed(t *testing.T) {
 	t.Parallel()
+	s := prepareService(t)
+	s.options.Notifications = tasks.NewIntake(s.client, tasks.FCM, retention)
 	var routes []string
-	for _, route := range New(prepareService(t).options).http.Handler.(*echo.Echo).Routes() {
+	for _, route := range New(s.options).http.Handler.(*echo.Echo).Routes() {
 		routes = append(routes, route.Method+" "+strings.ReplaceAll(route.Path, ":id", "{id}"))
 	}
 	require.ElementsMatch(t, withHEAD(description.Operations()), append(routes, withHEAD(notBuiltYet)...))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"pushq/internal/history"
 	"pushq/tasks"
 )
 
@@ -79,9 +80,12 @@ func problemFor(err error) *problem {
 	var routing *echo.HTTPError
 	var wrongState *tasks.StateError
 	var closed *tasks.ClosedError
+	var wrongMessage *tasks.InvalidNotificationError
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &wrongMessage):
+		return invalidNotification(wrongMessage)
 	case errors.Is(err, tasks.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not-found", "Not found", "There is no such push.")
 	case errors.Is(err, tasks.ErrCursor):
@@ -116,6 +120,9 @@ func problemFor(err error) *problem {
 	case errors.Is(err, tasks.ErrUnreadable):
 		return unavailable("unavailable", "Unavailable",
 			"The queue cannot be read now; try again later.", 2)
+	case errors.Is(err, history.ErrUnavailable):
+		return unavailable("unavailable", "Unavailable",
+			"The history cannot be read now; try again later.", 2)
 	case errors.As(err, &routing):
 		return routingProblem(routing.Code)
 	default:

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -24,6 +25,9 @@ type pushView struct {
 	CreatedAt           *string       `json:"createdAt"`
 	NextAttemptAt       *string       `json:"nextAttemptAt"`
 	Attempts            []attemptView `json:"attempts"`
+	// Notification is the message of a templated channel, whose pushes have the four
+	// texts above empty.
+	Notification json.RawMessage `json:"notification,omitempty"`
 }
 
 type attemptView struct {
@@ -65,6 +69,7 @@ func view(report tasks.Report) pushView {
 		CreatedAt:           timeOrNull(push.CreatedAt.Time()),
 		NextAttemptAt:       timeOrNull(report.NextAttemptAt),
 		Attempts:            make([]attemptView, len(report.Attempts)),
+		Notification:        push.Notification,
 	}
 	for place, attempt := range report.Attempts {
 		shown.Attempts[place] = attemptView{

@@ -43,7 +43,11 @@ type Options struct {
 	Intake   Intake
 	Reader   Reader
 	Operator Operator
-	Clock    Clock
+	// Notifications is nil where no templated channel is served.
+	Notifications Notifications
+	// History is nil where none is kept.
+	History History
+	Clock   Clock
 	// Checks are what health looks at.
 	Checks  []Check
 	Metrics *metrics.Metrics
@@ -137,6 +141,10 @@ func (s *Server) routes() http.Handler {
 		e.Match(read, "/push/:id", s.getPush)
 		e.DELETE("/push/:id", s.cancelPush)
 		e.POST("/push/:id/retry", s.retryPush)
+		e.Match(read, "/history", s.searchHistory)
+	}
+	if s.Notifications != nil {
+		e.POST("/notifications", s.acceptNotification)
 	}
 	if s.Dashboard.Handler != nil {
 		e.Any(DashboardPath, s.serveDashboard)

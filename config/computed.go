@@ -9,18 +9,29 @@ import (
 // process and queue; `swrve.concurrency` has the same limit.
 const maxConcurrency = 5000
 
-// Delay is the least time between two starts, in whole microseconds. It is
-// rounded up: rounding 3.3333 ms down would exceed 300 starts a second.
-func (s Swrve) Delay() time.Duration {
+// Delay is the least time between two starts.
+func (s Swrve) Delay() time.Duration { return delay(s.DelayMillis) }
+
+// Delay is the least time between two starts.
+func (f FCM) Delay() time.Duration { return delay(f.DelayMillis) }
+
+// delay is in whole microseconds. It is rounded up: rounding 3.3333 ms down would exceed
+// 300 starts a second.
+func delay(millis float64) time.Duration {
 	// 2.007 * 1000 is a little more than 2007 in binary; that is not a fraction
 	// of a microsecond that anybody asked for.
 	const binaryNoise = 1e-6
-	return time.Duration(math.Ceil(s.DelayMillis*1000-binaryNoise)) * time.Microsecond
+	return time.Duration(math.Ceil(millis*1000-binaryNoise)) * time.Microsecond
 }
 
 // AverageProcessing is how long a request takes on average.
 func (s Swrve) AverageProcessing() time.Duration {
 	return time.Duration(s.AverageProcessingMillis) * time.Millisecond
+}
+
+// Timeout is how long a request may take.
+func (f FCM) Timeout() time.Duration {
+	return time.Duration(f.TimeoutMillis) * time.Millisecond
 }
 
 // Timeout is how long a request may take.

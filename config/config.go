@@ -24,6 +24,10 @@ type Config struct {
 	Dashboard Dashboard `key:"dashboard"`
 	Swrve     Swrve     `key:"swrve"`
 	Push      Push      `key:"push"`
+	FCM       FCM       `key:"fcm"`
+	Template  Template  `key:"template"`
+	RabbitMQ  RabbitMQ  `key:"rabbitmq"`
+	History   History   `key:"history"`
 }
 
 // Redis says where pushes are kept.

@@ -16,6 +16,25 @@ const fileSuffix = "_FILE"
 // that talk to a running server.
 var commandVariables = []string{"PUSHQ_SERVER", "PUSHQ_KEY", "PUSHQ_CA", "PUSHQ_CLIENT_CERT", "PUSHQ_CLIENT_KEY"}
 
+// earlierVariables are those of the push worker that the channel fcm replaces: today's
+// deployments set them. pushq's own count more.
+var earlierVariables = map[string]string{
+	"TEMPLATE_SERVICE_URL": "template.url",
+	"FCM_SERVER_KEY":       "fcm.serverKey",
+}
+
+// applyEarlierVariables reads those that are set to something.
+func (l *loader) applyEarlierVariables() {
+	for _, line := range l.options.Environ {
+		name, value, _ := strings.Cut(line, "=")
+		for _, setting := range l.settings {
+			if value != "" && setting.key == earlierVariables[name] {
+				l.setText(setting, value, name)
+			}
+		}
+	}
+}
+
 // applyEnvironment reads the variable of each setting. Others with the prefix
 // are warnings only: Kubernetes sets PUSHQ_PORT for a service named pushq.
 func (l *loader) applyEnvironment() {

@@ -50,6 +50,7 @@ type Loaded struct {
 func Load(options Options) (*Loaded, error) {
 	l := newLoader(options)
 	l.applyFile()
+	l.applyEarlierVariables()
 	l.applyEnvironment()
 	l.applyOverrides()
 	for _, finding := range check(l.config, options.RequireRedis, l.broken) {

@@ -69,6 +69,18 @@ func TestLoadDefaults(t *testing.T) {
 			MaxScheduleDays: 366,
 			Retention:       config.Retention{Sent: 24 * time.Hour, Dead: 720 * time.Hour, Completed: time.Hour},
 		},
+		FCM: config.FCM{
+			Mode:          config.FCMv1,
+			URL:           "https://fcm.googleapis.com",
+			DelayMillis:   1,
+			Concurrency:   10,
+			TimeoutMillis: 15000,
+			MaxRetryAfter: 5 * time.Minute,
+			Retry:         config.FCMRetry{MaxAttempts: 4, First: time.Second, Floor: time.Second, Cap: time.Minute, Jitter: 0.1},
+			Breaker:       config.Breaker{Failures: 5, OpenFor: 30 * time.Second, Successes: 2, OnOpen: config.Defer},
+		},
+		Template: config.Template{TimeoutMillis: 5000, Tries: 3, Fresh: time.Minute, Stale: time.Hour},
+		RabbitMQ: config.RabbitMQ{Queue: "push.queue", FailedQueue: "failed.queue", Prefetch: 10},
 	}, loaded.Config)
 	require.Equal(t, loaded.Config, config.Default())
 	require.NoError(t, config.Default().Validate())
@@ -124,6 +136,23 @@ dashboard:
   user: operator
   password: 0123456789ab
   readOnly: true
+fcm:
+  enabled: true
+  mode: legacy
+  url: http://localhost:9091
+  project: shop
+  serviceAccount: "{}"
+  serverKey: hush
+  delayMillis: 0.2
+  concurrency: 20
+  timeoutMillis: 12000
+  maxRetryAfter: 1m
+  dropMalformedTokens: true
+  retry: {maxAttempts: 6, first: 2s, floor: 10s, cap: 5m, jitter: 0.5}
+  breaker: {failures: 3, openFor: 1m, successes: 1, onOpen: dead-letter}
+template: {url: "http://localhost:9092", timeoutMillis: 1000, tries: 2, fresh: 10s, stale: 0s}
+rabbitmq: {url: "amqp://user:hush@localhost", queue: a, failedQueue: b, prefetch: 20}
+history: {postgresUrl: "postgres://user:hush@localhost/pushq"}
 `)
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
@@ -160,6 +189,24 @@ dashboard:
 			MaxScheduleDays: 30,
 			Retention:       config.Retention{Sent: 48 * time.Hour, Dead: 100 * time.Hour, Completed: 30 * time.Minute},
 		},
+		FCM: config.FCM{
+			Enabled:        true,
+			Mode:           config.FCMLegacy,
+			URL:            "http://localhost:9091",
+			Project:        "shop",
+			ServiceAccount: "{}",
+			ServerKey:      "hush",
+			DelayMillis:    0.2,
+			Concurrency:    20,
+			TimeoutMillis:  12000,
+			MaxRetryAfter:  time.Minute,
+			DropMalformed:  true,
+			Retry:          config.FCMRetry{MaxAttempts: 6, First: 2 * time.Second, Floor: 10 * time.Second, Cap: 5 * time.Minute, Jitter: 0.5},
+			Breaker:        config.Breaker{Failures: 3, OpenFor: time.Minute, Successes: 1, OnOpen: config.DeadLetter},
+		},
+		Template: config.Template{URL: "http://localhost:9092", TimeoutMillis: 1000, Tries: 2, Fresh: 10 * time.Second, Stale: 0},
+		RabbitMQ: config.RabbitMQ{URL: "amqp://user:hush@localhost", Queue: "a", FailedQueue: "b", Prefetch: 20},
+		History:  config.History{PostgresURL: "postgres://user:hush@localhost/pushq"},
 	}, loaded.Config)
 	require.Equal(t, "pushq.yaml:3", loaded.Origins["redis.url"])
 	require.Equal(t, "pushq.yaml:26", loaded.Origins["swrve.messagePrototypePushKeys"])
@@ -208,6 +255,36 @@ func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
 		"PUSHQ_PUSH_RETENTION_SENT":            "48h",
 		"PUSHQ_PUSH_RETENTION_DEAD":            "100h",
 		"PUSHQ_PUSH_RETENTION_COMPLETED":       "30m",
+		"PUSHQ_FCM_ENABLED":                    "true",
+		"PUSHQ_FCM_MODE":                       "legacy",
+		"PUSHQ_FCM_URL":                        "http://localhost:9091",
+		"PUSHQ_FCM_PROJECT":                    "shop",
+		"PUSHQ_FCM_SERVICEACCOUNT":             "{}",
+		"PUSHQ_FCM_SERVERKEY":                  "hush",
+		"PUSHQ_FCM_DELAYMILLIS":                "0.2",
+		"PUSHQ_FCM_CONCURRENCY":                "20",
+		"PUSHQ_FCM_TIMEOUTMILLIS":              "12000",
+		"PUSHQ_FCM_MAXRETRYAFTER":              "1m",
+		"PUSHQ_FCM_DROPMALFORMEDTOKENS":        "true",
+		"PUSHQ_FCM_RETRY_MAXATTEMPTS":          "6",
+		"PUSHQ_FCM_RETRY_FIRST":                "2s",
+		"PUSHQ_FCM_RETRY_FLOOR":                "10s",
+		"PUSHQ_FCM_RETRY_CAP":                  "5m",
+		"PUSHQ_FCM_RETRY_JITTER":               "0.5",
+		"PUSHQ_FCM_BREAKER_FAILURES":           "3",
+		"PUSHQ_FCM_BREAKER_OPENFOR":            "1m",
+		"PUSHQ_FCM_BREAKER_SUCCESSES":          "1",
+		"PUSHQ_FCM_BREAKER_ONOPEN":             "dead-letter",
+		"PUSHQ_TEMPLATE_URL":                   "http://localhost:9092",
+		"PUSHQ_TEMPLATE_TIMEOUTMILLIS":         "1000",
+		"PUSHQ_TEMPLATE_TRIES":                 "2",
+		"PUSHQ_TEMPLATE_FRESH":                 "10s",
+		"PUSHQ_TEMPLATE_STALE":                 "0s",
+		"PUSHQ_RABBITMQ_URL":                   "amqp://user:hush@localhost",
+		"PUSHQ_RABBITMQ_QUEUE":                 "a",
+		"PUSHQ_RABBITMQ_FAILEDQUEUE":           "b",
+		"PUSHQ_RABBITMQ_PREFETCH":              "20",
+		"PUSHQ_HISTORY_POSTGRESURL":            "postgres://user:hush@localhost/pushq",
 	}
 	var environ []string
 	for name, value := range variables {

@@ -65,6 +65,36 @@ push.maxScheduleDays            default                    366
 push.retention.sent             default                    24h
 push.retention.dead             default                    720h
 push.retention.completed        default                    1h
+fcm.enabled                     default                    false
+fcm.mode                        default                    v1
+fcm.url                         default                    https://fcm.googleapis.com
+fcm.project                     default                    (not set)
+fcm.serviceAccount              default                    (not set)
+fcm.serverKey                   default                    (not set)
+fcm.delayMillis                 default                    1
+fcm.concurrency                 default                    10
+fcm.timeoutMillis               default                    15000
+fcm.maxRetryAfter               default                    5m
+fcm.dropMalformedTokens         default                    false
+fcm.retry.maxAttempts           default                    4
+fcm.retry.first                 default                    1s
+fcm.retry.floor                 default                    1s
+fcm.retry.cap                   default                    1m
+fcm.retry.jitter                default                    0.1
+fcm.breaker.failures            default                    5
+fcm.breaker.openFor             default                    30s
+fcm.breaker.successes           default                    2
+fcm.breaker.onOpen              default                    defer
+template.url                    default                    (not set)
+template.timeoutMillis          default                    5000
+template.tries                  default                    3
+template.fresh                  default                    1m
+template.stale                  default                    1h
+rabbitmq.url                    default                    (not set)
+rabbitmq.queue                  default                    push.queue
+rabbitmq.failedQueue            default                    failed.queue
+rabbitmq.prefetch               default                    10
+history.postgresUrl             default                    (not set)
 `, "\n"+shown.String())
 }
 

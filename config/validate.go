@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"pushq/internal/certificates"
+	"pushq/internal/history"
 	"pushq/internal/loopback"
+	"pushq/internal/rabbitmq"
 	"pushq/internal/redisurl"
 	"pushq/scheduler"
 )
@@ -65,6 +67,12 @@ var rules = []rule{
 	{[]string{"swrve.retryStatuses"}, retryStatusesDiffer},
 	{[]string{"swrve.messagePrototypePushKeys"}, pushKeysAreComplete},
 	{[]string{"push.timeZone"}, timeZoneIsKnown},
+	{[]string{"rabbitmq.url"}, isAddress(rabbitmq.CheckURL, func(c Config) Secret { return c.RabbitMQ.URL })},
+	{[]string{"history.postgresUrl"}, isAddress(history.CheckURL, func(c Config) Secret { return c.History.PostgresURL })},
+	{[]string{"fcm.mode"}, oneOf(FCMv1, FCMLegacy)(func(c Config) string { return c.FCM.Mode })},
+	{[]string{"fcm.breaker.onOpen"}, oneOf(Defer, DeadLetter)(func(c Config) string { return c.FCM.Breaker.OnOpen })},
+	{[]string{"fcm.url"}, isBaseURL(func(c Config) string { return c.FCM.URL }, true)},
+	{[]string{"template.url"}, isBaseURL(func(c Config) string { return c.Template.URL }, false)},
 	{[]string{"push.retention.sent"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Sent })},
 	{[]string{"push.retention.dead"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Dead })},
 	{[]string{"push.retention.completed"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Completed })},
@@ -78,6 +86,10 @@ var rules = []rule{
 	{[]string{"swrve.timeoutMillis", "swrve.averageProcessingMillis"}, timeoutLeavesTimeForTheAverage},
 	{[]string{"swrve.pollers", "swrve.concurrency", "swrve.averageProcessingMillis", "swrve.delayMillis"}, everyPollerHasWork},
 	{[]string{"push.retention.completed", "push.retention.sent"}, recordOutlivesTask},
+	{[]string{"template.url", "fcm.enabled"}, fcmHasTemplates},
+	{[]string{"fcm.serviceAccount", "fcm.mode", "fcm.enabled"}, firebaseKnowsUs},
+	{[]string{"fcm.serverKey", "fcm.mode", "fcm.enabled"}, gatewayKnowsUs},
+	{[]string{"fcm.retry.cap", "fcm.retry.floor"}, capIsAboveFloor},
 	{[]string{"push.retention.dead", "push.retry.maxAttempts", "push.retry.delayInSeconds"}, recordOutlivesRetries},
 }
 

@@ -55,6 +55,10 @@ func addSecretSettings(t *testing.T, found map[string]secretSetting, section ref
 		canary := "canary-of-" + strings.ToLower(strings.ReplaceAll(key, ".", "-")) + "-0123456789"
 		value := ""
 		switch {
+		case key == "rabbitmq.url":
+			value = "amqp://user:" + canary + "@127.0.0.1:1"
+		case key == "history.postgresUrl":
+			value = "postgres://user:" + canary + "@127.0.0.1:1/pushq"
 		case field.Type == reflect.TypeFor[config.Secret]():
 			value = canary
 		case field.Type == reflect.TypeFor[map[string]config.Secret]():
@@ -356,6 +360,8 @@ func dump(t *testing.T, address, password string) string {
 			value, err = client.SMembers(t.Context(), key).Result()
 		case "zset":
 			value, err = client.ZRange(t.Context(), key, 0, -1).Result()
+		case "stream":
+			value, err = client.XRange(t.Context(), key, "-", "+").Result()
 		case "none": // gone since: workers go on meanwhile
 		default:
 			t.Fatalf("%s is a %s", key, kind)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"pushq/tasks"
 )
@@ -16,15 +17,28 @@ type checkedIntake struct {
 }
 
 func (i *checkedIntake) Accept(ctx context.Context, push tasks.Push, keyed bool) (bool, error) {
-	if !i.service.redisChecked.Load() {
-		return false, tasks.ErrNotStored
-	}
-	if err := i.service.admission.Admit(); err != nil {
+	if err := i.admit(); err != nil {
 		return false, err
 	}
 	replayed, err := i.intake.Accept(ctx, push, keyed)
 	i.service.admission.Observe(err)
 	return replayed, err
+}
+
+func (i *checkedIntake) Notify(ctx context.Context, notification tasks.Notification, message []byte, now time.Time) (string, bool, error) {
+	if err := i.admit(); err != nil {
+		return "", false, err
+	}
+	id, replayed, err := i.intake.Notify(ctx, notification, message, now)
+	i.service.admission.Observe(err)
+	return id, replayed, err
+}
+
+func (i *checkedIntake) admit() error {
+	if !i.service.redisChecked.Load() {
+		return tasks.ErrNotStored
+	}
+	return i.service.admission.Admit()
 }
 
 // Claim only looks, and so needs no check.
@@ -35,7 +49,7 @@ func (i *checkedIntake) Claim(ctx context.Context, push tasks.Push) (tasks.Claim
 // checkedOperator does nothing before Redis has been checked. It goes on while
 // new pushes are refused: what it does makes room, or needs little.
 type checkedOperator struct {
-	operator *tasks.Operator
+	operator channels
 	service  *service
 }
 

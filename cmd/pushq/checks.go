@@ -30,9 +30,13 @@ func (s *service) checks() []api.Check {
 			return nil
 		}},
 		{Name: "queues", Run: func(ctx context.Context) error {
-			paused, err := tasks.PausedQueues(ctx, s.clients.Read, tasks.Swrve)
-			if err != nil {
-				return errors.New("redis does not tell whether queues are paused")
+			var paused []string
+			for _, c := range s.channels {
+				names, err := tasks.PausedQueues(ctx, s.clients.Read, c.Channel)
+				if err != nil {
+					return errors.New("redis does not tell whether queues are paused")
+				}
+				paused = append(paused, names...)
 			}
 			if len(paused) > 0 {
 				return &api.Paused{Queues: paused}

@@ -31,7 +31,8 @@ func execute(arguments ...string) (output string, err error) {
 func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"", "dev", "serve", "api", "worker", "sim", "sim swrve", "push", "push send", "push get", "push list", "push retry", "push cancel",
+		"", "dev", "serve", "api", "worker", "sim", "sim swrve", "sim fcm", "sim templates", "push", "push send", "push get", "push list", "push retry", "push cancel",
+		"history", "history search",
 		"pause", "resume", "pace", "doctor",
 		"window", "health", "load", "config", "config check", "config show", "config doc", "version",
 	} {
@@ -82,6 +83,11 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{[]string{"dev", "--log-level", "loud"}, "--log-level"},
 		{[]string{"sim", "swrve", "--latency", "soon"}, "latency"},
 		{[]string{"sim", "swrve", "--keys", "/does/not/exist"}, "/does/not/exist"},
+		{[]string{"sim", "templates", "--latency", "-1s"}, "--latency"},
+		{[]string{"sim", "templates", "--templates", "/does/not/exist"}, "/does/not/exist"},
+		{[]string{"sim", "fcm", "--latency", "-1s"}, "latency"},
+		{[]string{"sim", "fcm", "--token-life", "0s"}, "token-life"},
+		{[]string{"sim", "fcm", "--service-account", "/does/not/exist/account.json", "--listen", "127.0.0.1:0"}, "/does/not/exist"},
 		{[]string{"push", "get", "X", "--server", "nowhere"}, "--server"},
 		{[]string{"push", "list", "--status", "SENT", "--limit", "0"}, "--limit"},
 		{[]string{"load", "--server", "http://192.0.2.1"}, "--yes"},

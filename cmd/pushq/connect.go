@@ -46,7 +46,7 @@ func (s *service) checkAgain(ctx context.Context) error {
 		}
 		s.redisChecked.Store(true)
 	}
-	return tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
+	return s.registerQueues(ctx)
 }
 
 func (s *service) connectOnce(ctx context.Context) error {
@@ -64,5 +64,14 @@ func (s *service) connectOnce(ctx context.Context) error {
 	if err := s.clock.Measure(ctx); err != nil {
 		return err
 	}
-	return tasks.RegisterQueues(ctx, s.clients.Read, tasks.Swrve)
+	return s.registerQueues(ctx)
+}
+
+func (s *service) registerQueues(ctx context.Context) error {
+	for _, c := range s.channels {
+		if err := tasks.RegisterQueues(ctx, s.clients.Read, c.Channel); err != nil {
+			return err
+		}
+	}
+	return nil
 }

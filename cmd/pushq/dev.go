@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,18 +22,28 @@ var devPrototypes = []string{"Hello", "Good bye"}
 const devLatency = 50 * time.Millisecond
 
 func newDevCommand() *cobra.Command {
+	var channels []string
 	command := &cobra.Command{
 		Use:   "dev",
-		Short: "Try pushq with nothing else: embedded Redis, simulated Swrve, API and workers in one process",
+		Short: "Try pushq with nothing else: embedded Redis, simulated providers, API and workers in one process",
 		Args:  cobra.NoArgs,
-		RunE:  runDev,
+		RunE: func(command *cobra.Command, _ []string) error {
+			for _, name := range channels {
+				if name != tasks.Swrve.Name && name != tasks.FCM.Name {
+					return fmt.Errorf("--channels %s: there are %s and %s", name, tasks.Swrve.Name, tasks.FCM.Name)
+				}
+			}
+			return runDev(command, slices.Contains(channels, tasks.FCM.Name))
+		},
 	}
 	addSettingFlags(command)
 	addListenFlag(command)
+	command.Flags().StringSliceVar(&channels, "channels", []string{tasks.Swrve.Name},
+		"channels to try: swrve, which is always there, and fcm with a simulated Firebase and template service")
 	return command
 }
 
-func runDev(command *cobra.Command, _ []string) error {
+func runDev(command *cobra.Command, withFCM bool) error {
 	log, err := newLog(command)
 	if err != nil {
 		return err
@@ -58,6 +69,14 @@ func runDev(command *cobra.Command, _ []string) error {
 	settings := loaded.Config
 	settings.Swrve.URL = simulatorURL + "/push"
 	settings.Swrve.MessagePrototypePushKeys = withDevPrototypes(settings.Swrve.MessagePrototypePushKeys)
+	simulated := devFCM{}
+	if withFCM {
+		if simulated, err = startDevFCM(); err != nil {
+			return err
+		}
+		defer simulated.close()
+		simulated.use(&settings)
+	}
 	service := service{
 		settings:  settings,
 		roles:     roles{api: true, worker: true},
@@ -65,7 +84,7 @@ func runDev(command *cobra.Command, _ []string) error {
 		hostClock: time.Now,
 		log:       log,
 		listening: func(address string) {
-			printDevHelp(command.OutOrStdout(), settings.HTTP, address, simulatorURL)
+			printDevHelp(command.OutOrStdout(), settings.HTTP, address, simulatorURL, simulated.ledger)
 		},
 	}
 	return service.run(command.Context())
@@ -86,13 +105,16 @@ func withDevPrototypes(configured map[string]map[string]config.Secret) map[strin
 	return result
 }
 
-func printDevHelp(out io.Writer, settings config.HTTP, address, simulatorURL string) {
+func printDevHelp(out io.Writer, settings config.HTTP, address, simulatorURL, fcmLedger string) {
 	scheme, options := "http", ""
 	if settings.TLS.Cert != "" {
 		scheme, options = "https", " --cacert CA"
 	}
 	if len(settings.APIKeys) > 0 {
 		options += " -H 'Authorization: Bearer KEY'"
+	}
+	if fcmLedger != "" {
+		defer printDevFCMHelp(out, scheme, options, address, fcmLedger)
 	}
 	fmt.Fprintf(out, `pushq dev: Redis and Swrve are inside this process, whatever redis.url and swrve.url say; nothing survives a restart.
 Prototypes: Hello, Good bye, and those of swrve.messagePrototypePushKeys.

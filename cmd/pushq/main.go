@@ -53,6 +53,7 @@ func newRootCommand() *cobra.Command {
 		newWorkerCommand(),
 		newSimCommand(),
 		newPushCommand(),
+		newHistoryCommand(),
 		newHealthCommand(),
 		newLoadCommand(),
 		newPauseCommand(),

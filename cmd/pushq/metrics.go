@@ -20,7 +20,15 @@ func (s *service) newMetrics() *metrics.Metrics {
 	})
 	m.FollowStore(metrics.Store{
 		Queues: func(ctx context.Context) ([]tasks.QueueStats, error) {
-			return tasks.ReadQueueStats(ctx, s.clients.Read, tasks.Swrve, s.clock.Now())
+			var all []tasks.QueueStats
+			for _, c := range s.channels {
+				stats, err := tasks.ReadQueueStats(ctx, s.clients.Read, c.Channel, s.clock.Now())
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, stats...)
+			}
+			return all, nil
 		},
 		Memory: func(ctx context.Context) (redisconn.Memory, error) {
 			return redisconn.ReadMemory(ctx, s.clients.Read)
@@ -36,7 +44,11 @@ func (s *service) newMetrics() *metrics.Metrics {
 			}
 			return 0
 		})
-		m.FollowLimiter(tasks.Swrve.Name, s.settings.Swrve.Delay(), s.limiter.Load)
+		limiters := make([]metrics.Limiter, len(s.channels))
+		for place, c := range s.channels {
+			limiters[place] = metrics.Limiter{Channel: c.Name, Configured: c.delay, Current: c.limiter.Load}
+		}
+		m.FollowLimiters(limiters...)
 		redisconn.CountErrors(s.clients.Queue, m.QueueErrors.Inc)
 	}
 	return m

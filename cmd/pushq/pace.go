@@ -13,6 +13,7 @@ import (
 	"pushq/config"
 	"pushq/internal/limiter"
 	"pushq/internal/redisconn"
+	"pushq/tasks"
 )
 
 const (
@@ -60,12 +61,12 @@ A push that gets no turn within a minute goes back to the queue; no attempt is c
 						return err
 					}
 					delay := time.Duration(float64(time.Second) / perSecond)
-					if err := limiter.Override(ctx, redis, paceKeys(), delay, lasts); err != nil {
+					if err := limiter.Override(ctx, redis, paceKeys(tasks.Swrve), delay, lasts); err != nil {
 						return err
 					}
 				}
 				if reset {
-					was, err := limiter.ResetOverride(ctx, redis, paceKeys())
+					was, err := limiter.ResetOverride(ctx, redis, paceKeys(tasks.Swrve))
 					if err != nil {
 						return err
 					}
@@ -73,7 +74,7 @@ A push that gets no turn within a minute goes back to the queue; no attempt is c
 						fmt.Fprintln(out, "there was no override")
 					}
 				}
-				pace, err := limiter.ReadPace(ctx, redis, paceKeys())
+				pace, err := limiter.ReadPace(ctx, redis, paceKeys(tasks.Swrve))
 				if err != nil {
 					return err
 				}

@@ -67,7 +67,7 @@ func (b *bulkFlags) isBulk(command *cobra.Command, arguments []string) (bool, er
 func (b *bulkFlags) filter(now time.Time) (map[string]any, error) {
 	filter := map[string]any{"status": b.status}
 	if b.since != "" {
-		since, err := parseSince(b.since, now)
+		since, err := parseMoment("--since", b.since, now)
 		if err != nil {
 			return nil, err
 		}
@@ -85,16 +85,16 @@ func (b *bulkFlags) filter(now time.Time) (map[string]any, error) {
 	return filter, nil
 }
 
-// parseSince reads a time, or how long ago it was.
-func parseSince(text string, now time.Time) (time.Time, error) {
+// parseMoment reads the time of a flag, or how long ago it was.
+func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
 		return now.Add(-age), nil
 	}
-	since, err := time.Parse(time.RFC3339, text)
+	moment, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("--since %q: write how long ago, such as 90m or 2h, or a time such as 2026-11-27T09:00:00Z", text)
+		return time.Time{}, fmt.Errorf("%s %q: write how long ago, such as 90m or 2h, or a time such as 2026-11-27T09:00:00Z", flag, text)
 	}
-	return since, nil
+	return moment, nil
 }
 
 // operateOnMany follows the pages of a bulk action to their end. It stops

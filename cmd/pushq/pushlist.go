@@ -32,7 +32,7 @@ func newPushListCommand() *cobra.Command {
 			var from time.Time
 			if since != "" {
 				var err error
-				if from, err = parseSince(since, time.Now()); err != nil {
+				if from, err = parseMoment("--since", since, time.Now()); err != nil {
 					return err
 				}
 			}
@@ -119,43 +119,55 @@ func isSince(item json.RawMessage, since time.Time) (bool, error) {
 
 func printPushes(out io.Writer, items []json.RawMessage, asJSON bool) error {
 	if asJSON {
-		for _, item := range items {
-			if _, err := fmt.Fprintf(out, "%s\n", item); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(out, items)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tSTATUS\tPROTOTYPE\tPLATFORM\tCREATED\tNEXT ATTEMPT\tATTEMPTS\tLAST ERROR")
 	for _, item := range items {
 		var push struct {
-			ID                  string  `json:"id"`
-			Status              string  `json:"status"`
-			Platform            string  `json:"platform"`
-			MessagePrototypeKey string  `json:"messagePrototypeKey"`
-			CreatedAt           *string `json:"createdAt"`
-			NextAttemptAt       *string `json:"nextAttemptAt"`
-			Attempts            []struct {
-				ErrorType *string `json:"errorType"`
-				ErrorCode *int    `json:"errorCode"`
-			} `json:"attempts"`
+			ID                  string          `json:"id"`
+			Status              string          `json:"status"`
+			Platform            string          `json:"platform"`
+			MessagePrototypeKey string          `json:"messagePrototypeKey"`
+			CreatedAt           *string         `json:"createdAt"`
+			NextAttemptAt       *string         `json:"nextAttemptAt"`
+			Attempts            []attemptErrors `json:"attempts"`
 		}
 		if err := json.Unmarshal(item, &push); err != nil {
 			return fmt.Errorf("read the answer: %w", err)
 		}
-		lastError := "-"
-		if count := len(push.Attempts); count > 0 {
-			last := push.Attempts[count-1]
-			lastError = orDash(last.ErrorType)
-			if last.ErrorCode != nil {
-				lastError += fmt.Sprintf(" %d", *last.ErrorCode)
-			}
-		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", push.ID, push.Status, push.MessagePrototypeKey, push.Platform,
-			orDash(push.CreatedAt), orDash(push.NextAttemptAt), len(push.Attempts), lastError)
+			orDash(push.CreatedAt), orDash(push.NextAttemptAt), len(push.Attempts), lastError(push.Attempts))
 	}
 	return table.Flush()
+}
+
+// printLines prints one JSON object a line.
+func printLines(out io.Writer, items []json.RawMessage) error {
+	for _, item := range items {
+		if _, err := fmt.Fprintf(out, "%s\n", item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attemptErrors is what a listing shows of an attempt.
+type attemptErrors struct {
+	ErrorType *string `json:"errorType"`
+	ErrorCode *int    `json:"errorCode"`
+}
+
+// lastError is the error of the last attempt, or a dash.
+func lastError(attempts []attemptErrors) string {
+	if len(attempts) == 0 {
+		return "-"
+	}
+	last := attempts[len(attempts)-1]
+	if last.ErrorCode == nil {
+		return orDash(last.ErrorType)
+	}
+	return fmt.Sprintf("%s %d", orDash(last.ErrorType), *last.ErrorCode)
 }
 
 func orDash(text *string) string {

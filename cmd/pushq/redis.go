@@ -28,7 +28,7 @@ func withRedis(command *cobra.Command, act func(settings config.Config, clients 
 	return act(loaded.Config, clients)
 }
 
-// paceKeys are where workers and operators find the shared pace.
-func paceKeys() limiter.Keys {
-	return limiter.Keys{Pace: tasks.Swrve.PaceKey(), Brake: tasks.Swrve.BrakeKey(), Override: tasks.Swrve.PaceOverrideKey()}
+// paceKeys are where workers and operators find a channel's shared pace.
+func paceKeys(of tasks.Channel) limiter.Keys {
+	return limiter.Keys{Pace: of.PaceKey(), Brake: of.BrakeKey(), Override: of.PaceOverrideKey()}
 }

@@ -16,8 +16,9 @@ import (
 	"pushq/api"
 	"pushq/config"
 	"pushq/internal/certificates"
-	"pushq/internal/limiter"
+	"pushq/internal/history"
 	"pushq/internal/metrics"
+	"pushq/internal/rabbitmq"
 	"pushq/internal/redisconn"
 	"pushq/scheduler"
 	"pushq/tasks"
@@ -40,11 +41,12 @@ type service struct {
 	listening func(address string)
 
 	metrics        *metrics.Metrics
-	limiter        atomic.Pointer[limiter.Limiter] // nil while no workers run
 	clients        *redisconn.Clients
 	clock          *redisconn.Clock
-	records        *tasks.Records
-	reader         *tasks.Reader
+	channels       channels
+	publisher      *rabbitmq.Publisher // these two are nil without RabbitMQ
+	consumer       *rabbitmq.Consumer
+	history        *history.Store // nil if none is kept
 	admission      *tasks.Admission
 	redisChecked   atomic.Bool
 	workersRunning atomic.Bool
@@ -60,18 +62,13 @@ func (s *service) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("push.timeZone: %w", err)
 	}
-	concurrency := 0
-	if s.roles.worker {
-		concurrency = len(tasks.Swrve.Queues()) * s.settings.Swrve.EffectiveConcurrency()
-	}
-	if s.clients, err = s.redis.Open(concurrency); err != nil {
+	if s.clients, err = s.redis.Open(s.concurrency()); err != nil {
 		return err
 	}
 	defer s.close()
 	retention := tasks.Retention(s.settings.Push.Retention)
 	s.clock = redisconn.NewClock(s.clients.Read, s.hostClock)
 	s.clock.Key = tasks.Swrve.PaceKey()
-	s.records = tasks.NewRecords(s.clients.Records, tasks.Swrve, retention)
 	s.admission = tasks.NewAdmission(s.clients.Read, tasks.Swrve, func(ctx context.Context) (float64, error) {
 		memory, err := redisconn.ReadMemory(ctx, s.clients.Read)
 		if errors.Is(err, redisconn.ErrUntold) {
@@ -79,19 +76,29 @@ func (s *service) run(ctx context.Context) error {
 		}
 		return memory.Share(), err
 	}, s.log)
-	s.reader = tasks.NewReader(s.clients.Read, tasks.Swrve, tasks.NewRecords(s.clients.Read, tasks.Swrve, retention))
+	s.openChannels(retention, zone)
+	defer s.channels.close()
+	if err := s.openRabbitMQ(); err != nil {
+		return err
+	}
+	if s.publisher != nil {
+		defer s.publisher.Close()
+	}
+	if s.settings.History.PostgresURL != "" {
+		if s.history, err = history.Open(ctx, s.settings.History.PostgresURL.Reveal(), s.log); err != nil {
+			return fmt.Errorf("history.postgresUrl: %w", err)
+		}
+		defer s.history.Close()
+	} else if s.settings.FCM.Enabled {
+		s.log.Warn("history.postgresUrl is not set: there is no audit log of notifications")
+	}
 	s.metrics = s.newMetrics()
+	s.channels.countCancelled(s.metrics)
 
 	listener, err := s.listen()
 	if err != nil {
 		return err
 	}
-	intake := tasks.NewIntake(s.clients.Intake, tasks.Swrve, retention)
-	defer intake.Close()
-	operator := tasks.NewOperator(s.clients.Read, tasks.Swrve, retention, s.reader, zone, s.clock)
-	defer operator.Close()
-	counts := s.metrics.Channel(tasks.Swrve.Name)
-	operator.OnCancelled = func() { counts.Finished(tasks.Cancelled) }
 	var dashboard dashboard
 	if s.roles.api {
 		if dashboard, err = openDashboard(s.redis, s.settings.Dashboard.ReadOnly); err != nil {
@@ -103,7 +110,7 @@ func (s *service) run(ctx context.Context) error {
 			}
 		}()
 	}
-	server := s.newServer(intake, operator, dashboard, zone)
+	server := s.newServer(dashboard, zone)
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -172,7 +179,7 @@ func explainListen(address string, err error) error {
 	return fmt.Errorf("listen on %s: %w", address, err)
 }
 
-func (s *service) newServer(intake *tasks.Intake, operator *tasks.Operator, dashboard http.Handler, zone *time.Location) *api.Server {
+func (s *service) newServer(dashboard http.Handler, zone *time.Location) *api.Server {
 	options := api.Options{
 		Clock:         s.clock,
 		Checks:        s.checks(),
@@ -196,9 +203,15 @@ func (s *service) newServer(intake *tasks.Intake, operator *tasks.Operator, dash
 			User:     s.settings.Dashboard.User,
 			Password: s.settings.Dashboard.Password.Reveal(),
 		}
-		options.Intake = &checkedIntake{intake: intake, service: s}
-		options.Reader = s.reader
-		options.Operator = &checkedOperator{operator: operator, service: s}
+		options.Intake = &checkedIntake{intake: s.channels[0].intake, service: s}
+		options.Reader = s.channels
+		options.Operator = &checkedOperator{operator: s.channels, service: s}
+		if s.history != nil {
+			options.History = s.history
+		}
+		if fcm := s.channels.named(tasks.FCM.Name); fcm != nil {
+			options.Notifications = &checkedIntake{intake: fcm.intake, service: s}
+		}
 	}
 	return api.New(options)
 }
@@ -241,11 +254,17 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 		<-ctx.Done()
 		return nil
 	}
-	caretaker := tasks.NewCaretaker(s.clients.Read, tasks.Swrve, s.records, s.log)
-	catchUp, done := context.WithTimeout(ctx, catchUpTimeout)
-	caretaker.CatchUp(catchUp)
-	done()
-	following.Go(func() { caretaker.Run(ctx) })
+	for _, c := range s.channels {
+		caretaker := tasks.NewCaretaker(s.clients.Read, c.Channel, c.records, s.log)
+		catchUp, done := context.WithTimeout(ctx, catchUpTimeout)
+		caretaker.CatchUp(catchUp)
+		done()
+		following.Go(func() { caretaker.Run(ctx) })
+	}
+	following.Go(func() { s.follow(ctx) })
+	if s.consumer != nil {
+		following.Go(func() { s.consumer.Run(ctx) })
+	}
 	return s.runWorkers(ctx, measured, zone)
 }
 

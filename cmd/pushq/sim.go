@@ -11,7 +11,11 @@ import (
 )
 
 func newSimCommand() *cobra.Command {
-	return newGroup("sim", "Simulators of providers", newSimSwrveCommand())
+	return newGroup("sim", "Simulators of providers and of the template service",
+		newSimSwrveCommand(),
+		newSimFCMCommand(),
+		newSimTemplatesCommand(),
+	)
 }
 
 func newSimSwrveCommand() *cobra.Command {

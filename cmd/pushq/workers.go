@@ -32,34 +32,49 @@ func (s *service) runWorkers(ctx context.Context, measured <-chan struct{}, zone
 			}
 			continue
 		}
-		running, err := s.startWorkers(zone)
-		if err != nil {
-			return err
+		err := s.startWorkers(zone)
+		if err == nil {
+			s.workersRunning.Store(true)
 		}
-		s.limiter.Store(running.limiter)
-		s.workersRunning.Store(true)
-		for ctx.Err() == nil && !s.clock.Skewed() {
+		for err == nil && ctx.Err() == nil && !s.clock.Skewed() {
 			select {
 			case <-measured:
 			case <-ctx.Done():
 			}
 		}
 		s.workersRunning.Store(false)
-		s.limiter.Store(nil)
-		running.stop()
+		s.channels.stopWorkers()
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// A workforce is everything that delivers pushes in this process.
+// startWorkers starts those of every channel. Also with an error, those that have
+// started must be stopped.
+func (s *service) startWorkers(zone *time.Location) error {
+	for _, c := range s.channels {
+		running, err := c.startWorkers(zone)
+		if err != nil {
+			return fmt.Errorf("start the workers of %s: %w", c.Name, err)
+		}
+		c.running = running
+		c.limiter.Store(running.limiter)
+	}
+	return nil
+}
+
+// A workforce is everything that delivers the pushes of one channel in this process.
 type workforce struct {
-	provider *swrve.Client
+	provider interface{ Close() }
 	limiter  *limiter.Limiter
 	delivery *handlers.Delivery
 	servers  *handlers.Servers
 }
 
-func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
+func (s *service) startSwrveWorkers(zone *time.Location) (*workforce, error) {
+	c := s.channels.named(tasks.Swrve.Name)
 	settings := s.settings.Swrve
 	concurrency := settings.EffectiveConcurrency()
 	pollers := max(int(settings.Pollers), 1) // one fetches as many at a time as can be handled
@@ -78,7 +93,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 		MaxRetryAfter:      settings.MaxRetryAfter,
 		PushKeys:           revealPushKeys(s.settings.Swrve.MessagePrototypePushKeys),
 	})
-	pace := limiter.Start(s.clients.Control, limiter.Options{Keys: paceKeys(), Delay: settings.Delay(), Log: s.log})
+	pace := limiter.Start(s.clients.Control, limiter.Options{Keys: paceKeys(tasks.Swrve), Delay: settings.Delay(), Log: s.log})
 	delivery := handlers.NewDelivery(handlers.Options{
 		Channel:     tasks.Swrve,
 		MaxAttempts: s.settings.Push.Retry.MaxAttempts,
@@ -87,7 +102,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 		Zone:        zone,
 		Metrics:     s.metrics.Channel(tasks.Swrve.Name),
 		Log:         s.log,
-	}, provider, s.records, pace, s.reader, s.clock)
+	}, provider, c.records, pace, c.reader, s.clock)
 	servers, err := handlers.StartServers(s.clients.Queue, s.clients.Records, delivery, handlers.ServersOptions{
 		Channel:         tasks.Swrve,
 		Concurrency:     concurrency,
@@ -101,7 +116,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 	running := &workforce{provider: provider, limiter: pace, delivery: delivery, servers: servers}
 	if err != nil {
 		running.stop()
-		return nil, fmt.Errorf("start the workers: %w", err)
+		return nil, err
 	}
 	s.log.Info("workers running", slog.Int("concurrency", concurrency), slog.Int("pollers", pollers),
 		slog.Duration("delay", settings.Delay()))
@@ -113,6 +128,7 @@ func (s *service) startWorkers(zone *time.Location) (*workforce, error) {
 func (w *workforce) stop() {
 	w.servers.Stop()
 	w.limiter.Stop()
+	w.delivery.Stop()
 	w.servers.Shutdown()
 	w.delivery.Close()
 	w.provider.Close()

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"pushq/config"
+	"pushq/internal/fcmsim"
+	"pushq/internal/templatesim"
+)
+
+// devFCM is what the channel fcm needs besides Redis, inside the process.
+type devFCM struct {
+	firebase       *fcmsim.Simulator
+	templates      *templatesim.Simulator
+	url, ledger    string
+	templatesURL   string
+	serviceAccount []byte
+}
+
+func startDevFCM() (devFCM, error) {
+	firebase, err := fcmsim.New(fcmsim.Config{Latency: devLatency})
+	if err != nil {
+		return devFCM{}, err
+	}
+	started := devFCM{firebase: firebase, templates: templatesim.New(templatesim.Config{Latency: devLatency})}
+	if started.url, err = firebase.Start("127.0.0.1:0"); err != nil {
+		return devFCM{}, err
+	}
+	started.ledger = started.url + "/ledger"
+	if started.templatesURL, err = started.templates.Start("127.0.0.1:0"); err == nil {
+		started.serviceAccount, err = firebase.ServiceAccount(started.url)
+	}
+	if err != nil {
+		started.close()
+		return devFCM{}, err
+	}
+	return started, nil
+}
+
+func (d devFCM) close() {
+	_, _ = d.firebase.Close(), d.templates.Close()
+}
+
+// use puts the simulators in the place of what is configured.
+func (d devFCM) use(settings *config.Config) {
+	settings.FCM.Enabled = true
+	settings.FCM.Mode = config.FCMv1
+	settings.FCM.URL = d.url
+	settings.FCM.Project = ""
+	settings.FCM.ServiceAccount = config.Secret(d.serviceAccount)
+	settings.Template.URL = d.templatesURL
+}
+
+func printDevFCMHelp(out io.Writer, scheme, options, address, ledger string) {
+	fmt.Fprintf(out, `Channel fcm, whatever fcm.* and template.url say. Send a notification:
+  curl -i%s %s://%s/notifications -H 'Content-Type: application/json' -d '{"trace_id":"a3f5b9c1-2d4e-4a5f-9b2c-7e8d9f1a2b3c","idempotency_key":"notif_1","user_id":"550e8400-e29b-41d4-a716-446655440000","notification_type":"push","recipient":"fcm_device_token_xyz123","template_code":"welcome_notification","variables":{"name":"Ada","link":"https://example.com/welcome"},"language":"en","metadata":{}}'
+What the simulated Firebase received:
+  curl %s
+
+`, options, scheme, address, ledger)
+}

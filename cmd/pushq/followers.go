@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"pushq/internal/follow"
+	"pushq/internal/history"
+	"pushq/internal/rabbitmq"
+	"pushq/tasks"
+)
+
+// Those who are told what becomes of pushes.
+const (
+	// idempotencyFollower tells others, under the names that they know, which
+	// idempotency keys stand for a push that was sent.
+	idempotencyFollower = "idempotency"
+	// failedFollower puts the messages of pushes that did not arrive into a queue of
+	// RabbitMQ.
+	failedFollower = "failed"
+	// historyFollower writes the history.
+	historyFollower = "history"
+)
+
+// followers are those of a channel. Every process of it must be configured alike: who
+// records an end tells them.
+func (s *service) followers(of tasks.Channel) tasks.Followers {
+	var told tasks.Followers
+	if of == tasks.FCM {
+		told.Ends = append(told.Ends, of.FollowKey(idempotencyFollower))
+		if s.settings.RabbitMQ.URL != "" {
+			told.Ends = append(told.Ends, of.FollowKey(failedFollower))
+		}
+	}
+	if s.settings.History.PostgresURL != "" {
+		told.Attempts = append(told.Attempts, of.FollowKey(historyFollower))
+	}
+	return told
+}
+
+// follow does what follows from what becomes of pushes, until ctx ends.
+func (s *service) follow(ctx context.Context) {
+	var following sync.WaitGroup
+	defer following.Wait()
+	each := func(stream string, handle func(context.Context, []follow.Entry) error) {
+		follower := follow.New(s.clients.Read, follow.Options{Stream: stream, Handle: handle, Log: s.log})
+		following.Go(func() { follower.Run(ctx) })
+	}
+	for _, c := range s.channels {
+		if s.history != nil {
+			each(c.FollowKey(historyFollower), func(ctx context.Context, entries []follow.Entry) error {
+				return s.history.Write(ctx, historyRows(c.Channel, entries))
+			})
+		}
+	}
+	if s.channels.named(tasks.FCM.Name) == nil {
+		return
+	}
+	each(tasks.FCM.FollowKey(idempotencyFollower), func(ctx context.Context, entries []follow.Entry) error {
+		return tasks.WriteIdempotencyStates(ctx, s.clients.Read, tasks.FCM, s.decodeRecords(entries))
+	})
+	if s.publisher != nil {
+		each(tasks.FCM.FollowKey(failedFollower), func(ctx context.Context, entries []follow.Entry) error {
+			return s.publishFailed(ctx, s.decodeRecords(entries))
+		})
+	}
+}
+
+func historyRows(of tasks.Channel, entries []follow.Entry) []history.Row {
+	rows := make([]history.Row, len(entries))
+	for place, entry := range entries {
+		rows[place] = history.Row{Channel: of.Name, PushID: entry.PushID, Record: entry.Record}
+	}
+	return rows
+}
+
+// publishFailed tells RabbitMQ of the pushes that did not arrive.
+func (s *service) publishFailed(ctx context.Context, ended []tasks.Record) error {
+	for _, record := range ended {
+		if record.End != tasks.Failed && record.End != tasks.GivenUp {
+			continue
+		}
+		message := rabbitmq.FailedMessage(record.Push.Notification, failureReason(record), record.EndedAt.Time())
+		if err := s.publisher.Publish(ctx, s.settings.RabbitMQ.FailedQueue, message); err != nil {
+			return fmt.Errorf("publish the failure of push %s: %w", record.Push.ID, err)
+		}
+	}
+	return nil
+}
+
+// failureReason is what the last attempt says, and how many came before it.
+func failureReason(record tasks.Record) string {
+	var last tasks.Attempt
+	counted := 0
+	for _, attempt := range record.Attempts {
+		if !attempt.Uncounted {
+			last = attempt
+			counted++
+		}
+	}
+	reason := string(last.ErrorType)
+	if last.ErrorCode != 0 {
+		reason += fmt.Sprintf(" %d", last.ErrorCode)
+	}
+	if last.ErrorMessage != "" {
+		reason += ": " + last.ErrorMessage
+	}
+	if record.End == tasks.GivenUp {
+		reason += fmt.Sprintf(" after %d retries", max(counted-1, 0))
+	}
+	return reason
+}
+
+// decodeRecords leaves out what is no record: it would be none the next time either.
+func (s *service) decodeRecords(entries []follow.Entry) []tasks.Record {
+	records := make([]tasks.Record, 0, len(entries))
+	for _, entry := range entries {
+		var record tasks.Record
+		if err := json.Unmarshal(entry.Record, &record); err != nil {
+			s.log.Error("an end in the stream cannot be read", slog.String("id", entry.PushID), slog.Any("error", err))
+			continue
+		}
+		record.Push.ID = entry.PushID
+		records = append(records, record)
+	}
+	return records
+}
