@@ -64,9 +64,12 @@ func TestASlowFollowerKeepsItsEntries(t *testing.T) {
 	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		const silence = time.Second
 		release := make(chan struct{})
-		slow := &diary{handle: func(context.Context, []Entry) error {
-			<-release
-			return nil
+		slow := &diary{handle: func(ctx context.Context, _ []Entry) error {
+			select {
+			case <-release:
+			case <-ctx.Done(): // the test has failed
+			}
+			return ctx.Err()
 		}}
 		want := add(t, client, 1, 10)
 		slowOne := newFollower(client, slow)
