@@ -23,10 +23,11 @@ type link struct {
 
 	questions chan returnQuestion
 
-	mutex    sync.Mutex
-	declared map[string]bool
-	alarm    string        // why RabbitMQ takes no messages, "" if it does
-	passage  chan struct{} // closed while it does
+	mutex     sync.Mutex
+	declared  map[string]bool
+	alarm     string        // why RabbitMQ takes no messages, "" if it does
+	alarmOver time.Time     // when it took messages again
+	passage   chan struct{} // closed while it does
 }
 
 // returnQuestion asks whether RabbitMQ has returned a message; the answer is its reason.
@@ -120,7 +121,7 @@ func (l *link) setBlocked(blocking amqp.Blocking) {
 	case blocking.Active && l.alarm == "":
 		l.alarm, l.passage = "it is "+blocking.Reason, make(chan struct{})
 	case !blocking.Active && l.alarm != "":
-		l.alarm = ""
+		l.alarm, l.alarmOver = "", time.Now()
 		close(l.passage)
 	}
 }
@@ -130,6 +131,14 @@ func (l *link) blockedBy() string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return l.alarm
+}
+
+// patient reports whether RabbitMQ has a reason to take longer: it takes no messages, or
+// did not a moment ago.
+func (l *link) patient() bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.alarm != "" || time.Since(l.alarmOver) < l.confirmTimeout
 }
 
 func (l *link) currentPassage() <-chan struct{} {
@@ -189,7 +198,7 @@ func (l *link) awaitConfirmation(ctx context.Context, confirmation *amqp.Deferre
 		case <-ctx.Done():
 			return errWaiting
 		case <-timer.C:
-			if l.blockedBy() == "" {
+			if !l.patient() {
 				l.cut()
 				return errUnconfirmed
 			}

@@ -112,7 +112,7 @@ func testConnectionsClosed(w *world) {
 
 // testShortOfMemory: RabbitMQ stops reading from those who publish, and says so.
 func testShortOfMemory(w *world) {
-	publisher := w.publisher(func(o *PublisherOptions) { o.ConfirmTimeout = 200 * time.Millisecond })
+	publisher := w.publisher(func(o *PublisherOptions) { o.ConfirmTimeout = time.Second })
 	require.NoError(w, publisher.Publish(within(w, patience), w.queue, []byte("1")))
 	w.server.Control("set_vm_memory_high_watermark", "0.00001")
 	link := publisher.link
@@ -123,7 +123,7 @@ func testShortOfMemory(w *world) {
 	}
 	testenv.Eventually(w, patience, "the alarm", func() bool { return link.blockedBy() != "" })
 	require.ErrorContains(w, publisher.Check(w.Context()), "takes no messages for now: it is low on memory")
-	err := publisher.Publish(within(w, time.Second), w.queue, []byte("too late")) // five times the ConfirmTimeout
+	err := publisher.Publish(within(w, 3*time.Second), w.queue, []byte("too late")) // three times the ConfirmTimeout
 	require.ErrorContains(w, err, "takes no messages for now: it is low on memory")
 	require.Less(w, len(published), 20)
 	w.server.Control("set_vm_memory_high_watermark", "0.4")
