@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"os"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,4 +61,17 @@ func TestWhatTheChannelFCMNeeds(t *testing.T) {
 			require.NotContains(t, err.Error(), hush)
 		})
 	}
+}
+
+func TestTheDocumentedSettingsOfFCM(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../docs/deployment.md")
+	require.NoError(t, err)
+	text := regexp.MustCompile("(?s)```yaml\n(.*?fcm:.*?)```").FindSubmatch(document)
+	require.NotNil(t, text)
+	loaded, err := config.Load(config.Options{ReadFile: files{"pushq.yaml": string(text[1])}.read, RequireRedis: true})
+	require.NoError(t, err)
+	require.Empty(t, loaded.Warnings)
+	require.True(t, loaded.Config.FCM.Enabled)
+	require.JSONEq(t, `"my-project"`, regexp.MustCompile(`"project_id": (".*")`).FindStringSubmatch(loaded.Config.FCM.ServiceAccount.Reveal())[1])
 }

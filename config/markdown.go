@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +30,7 @@ swrve:
 ` + "```" + `
 
 In a variable, maps and lists are JSON: ` + "`PUSHQ_SWRVE_RETRYSTATUSES='[429,503]'`" + `. Durations are written as ` + "`90s`, `5m` or `24h`" + `.
+Two settings have another variable too, the one that the push worker before pushq has for them; pushq's own counts more.
 An unknown key or a key that is set twice in the file is an error, an unknown variable that starts with ` + "`PUSHQ_`" + ` a warning at start.
 ` + "`pushq config check`" + ` reports everything that is wrong, ` + "`pushq config show`" + ` prints each value and where it comes from, without secrets.
 `
@@ -43,11 +46,21 @@ func WriteDoc(w io.Writer) error {
 			fmt.Fprintf(&page, "\n## %s\n\n", section)
 			page.WriteString("| Key | Variable | Default | Unit | Allowed | Meaning |\n|---|---|---|---|---|---|\n")
 		}
-		fmt.Fprintf(&page, "| `%s` | `%s` | %s | %s | %s | %s |\n",
-			setting.key, setting.variable, docDefault(setting), setting.unit, docAllowed(setting), setting.doc)
+		fmt.Fprintf(&page, "| `%s` | %s | %s | %s | %s | %s |\n",
+			setting.key, docVariables(setting), docDefault(setting), setting.unit, docAllowed(setting), setting.doc)
 	}
 	_, err := io.WriteString(w, page.String())
 	return err
+}
+
+func docVariables(s setting) string {
+	text := "`" + s.variable + "`"
+	for _, earlier := range slices.Sorted(maps.Keys(earlierVariables)) {
+		if earlierVariables[earlier] == s.key {
+			text += ", `" + earlier + "`"
+		}
+	}
+	return text
 }
 
 func docDefault(s setting) string {

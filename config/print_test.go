@@ -127,6 +127,8 @@ func TestWriteDocNamesEachKeyOnce(t *testing.T) {
 	require.Contains(t, first.String(), "\n| `swrve.delayMillis` | `PUSHQ_SWRVE_DELAYMILLIS` | `4` | ms | 0.1 to 60000 | Least time between")
 	require.Contains(t, first.String(), "\n| `redis.url` | `PUSHQ_REDIS_URL` | none |  | redis://, rediss://, redis-socket://, redis-sentinel:// or redis-cluster:// | ")
 	require.Contains(t, first.String(), "\n| `swrve.test` | `PUSHQ_SWRVE_TEST` | `false` |  | true or false | ")
+	require.Contains(t, first.String(), "\n| `template.url` | `PUSHQ_TEMPLATE_URL`, `TEMPLATE_SERVICE_URL` | none |")
+	require.Contains(t, first.String(), "\n| `fcm.serverKey` | `PUSHQ_FCM_SERVERKEY`, `FCM_SERVER_KEY` | none |")
 }
 
 type brokenWriter struct{}

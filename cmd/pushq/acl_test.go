@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -143,6 +145,109 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	}
 }
 
+// documentedForOthers are lines of docs/deployment.md for RabbitMQ and PostgreSQL: the
+// three expressions for a user of RabbitMQ, and what a role is granted that owns nothing.
+func documentedForOthers(t *testing.T) (permissions []string, grants string) {
+	t.Helper()
+	document, err := os.ReadFile("../../docs/deployment.md")
+	require.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions .*pushq '(.*)' '(.*)' '(.*)'$`).FindStringSubmatch(string(document))
+	require.NotNil(t, line, "the permissions at RabbitMQ")
+	granted := regexp.MustCompile("(?s)```sql\n(GRANT .*?)```").FindStringSubmatch(string(document))
+	require.NotNil(t, granted, "the grants at PostgreSQL")
+	return line[1:], granted[1]
+}
+
+// statements runs SQL as the owner of the database.
+func statements(t *testing.T, database *testenv.Postgres, text string) {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), database.URL())
+	require.NoError(t, err)
+	defer func() { _ = connection.Close(context.WithoutCancel(t.Context())) }()
+	_, err = connection.Exec(t.Context(), text)
+	require.NoError(t, err)
+}
+
+// All that the channel fcm does, with no more rights than the documents give it at Redis,
+// RabbitMQ and PostgreSQL.
+func TestTheDocumentedRightsAreEnoughForNotifications(t *testing.T) {
+	t.Parallel()
+	rights := documentedRights(t)
+	permissions, grants := documentedForOthers(t)
+	w := newFCMWorldIn(t, newRestrictedWorld(t, rights))
+	rabbit, database := testenv.StartRabbitMQ(t), testenv.StartPostgres(t)
+	rabbit.Control("add_user", "pushq", "p")
+	rabbit.Control(append([]string{"set_permissions", "pushq"}, permissions...)...)
+	settings := []string{
+		"RABBITMQ_URL=amqp://pushq:p@" + rabbit.Addr(), "PUSH_RETRY_DELAYINSECONDS=1",
+		"FCM_BREAKER_FAILURES=1", "FCM_BREAKER_OPENFOR=1s", "FCM_BREAKER_SUCCESSES=1",
+	}
+
+	// The owner's first use of the database makes the tables.
+	owner := w.serve("HISTORY_POSTGRESURL=" + database.URL())
+	response, err := http.Get(owner.URL() + "/history")
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	owner.Terminate()
+	require.Zero(t, owner.Wait(30*time.Second))
+	statements(t, database, "CREATE ROLE pushq LOGIN; "+grants)
+	settings = append(settings, "HISTORY_POSTGRESURL="+strings.Replace(database.URL(), "//test@", "//pushq@", 1))
+
+	// Every way in, and every end.
+	serve := w.serve(settings...)
+	waitFor(t, serve, accept(t, serve, "user"), tasks.Sent, 20*time.Second)
+	posted, _ := notify(t, serve, notificationBody("posted"))
+	waitFor(t, serve, posted, tasks.Sent, 20*time.Second)
+	publishAll(t, rabbit, []string{notificationBody("queued"), notificationBody("UNREGISTERED-1"), "hello"})
+	testenv.Eventually(t, 20*time.Second, "what was in the queue is delivered", func() bool { return w.delivered()["queued"] == 1 })
+	testenv.Eventually(t, 20*time.Second, "what cannot be is in the queue of failures", func() bool { return depth(t, rabbit, failuresQueue) == 2 })
+	require.NoError(t, w.firebase.SetOutcome("503-"))
+	refused, _ := notify(t, serve, notificationBody("refused"))
+	client := redis.NewClient(&redis.Options{Addr: w.Redis.Addr(), DB: 1})
+	t.Cleanup(func() { _ = client.Close() })
+	testenv.Eventually(t, 20*time.Second, "the copy to say that the breaker is open", func() bool {
+		return client.Get(t.Context(), "circuit:push_worker:fcm:state").Val() == "open"
+	})
+	require.NoError(t, w.firebase.SetOutcome(""))
+	waitFor(t, serve, refused, tasks.Sent, 30*time.Second)
+	for key, state := range map[string]string{"posted": "sent", "queued": "sent", "refused": "sent", "UNREGISTERED-1": "failed"} {
+		testenv.Eventually(t, 20*time.Second, key+" to be "+state, func() bool {
+			return client.Get(t.Context(), "idempotency:key-"+key).Val() == state
+		})
+	}
+	testenv.Eventually(t, 20*time.Second, "the history of all", func() bool {
+		pushes, _ := rows(t, database, "push_notifications", "id")
+		audited, _ := rows(t, database, "audit_logs", "push_id")
+		return pushes == 5 && audited == 4
+	})
+	found, err := execute("history", "search", "--user", "user-refused", "--server", serve.URL())
+	require.NoError(t, err)
+	require.Contains(t, found, refused)
+
+	// A worker that stops with entries in hand leaves them to the next one.
+	database.Stop()
+	late, _ := notify(t, serve, notificationBody("late"))
+	waitFor(t, serve, late, tasks.Sent, 20*time.Second)
+	testenv.Eventually(t, 20*time.Second, "the entry to be in hand", func() bool {
+		return client.XPending(t.Context(), "pushq:{fcm}:follow:history", "pushq").Val().Count == 1
+	})
+	serve.Terminate()
+	require.Zero(t, serve.Wait(30*time.Second))
+	database.Start()
+	worker := w.startReady("worker", append(w.settings, settings...)...)
+	testenv.Eventually(t, 30*time.Second, "its row", func() bool {
+		audited, _ := rows(t, database, "audit_logs", "push_id")
+		return audited == 5
+	})
+
+	require.Empty(t, denied(t, w.Redis.Client(t)))
+	printed := strings.Join(append(serve.Stderr(), worker.Stderr()...), "\n")
+	for _, complaint := range []string{"NOPERM", "permission denied", "ACCESS_REFUSED", "level=ERROR"} {
+		require.NotContains(t, printed, complaint)
+	}
+}
+
 func TestTheDocumentedRightsAreEnoughInACluster(t *testing.T) {
 	t.Parallel()
 	for name, rights := range map[string][]string{
@@ -178,17 +283,21 @@ func TestTheDocumentedRightsAreEnoughInACluster(t *testing.T) {
 // A right too few is seen, so that the test above means something.
 func TestEachKindOfRightIsNeeded(t *testing.T) {
 	t.Parallel()
-	for _, right := range []string{"~pushq:*", "~asynq:*", "&asynq:*", "+evalsha", "+zrevrangebyscore", "+memory|usage"} {
+	for _, right := range []string{
+		"~pushq:*", "~asynq:*", "&asynq:*", "+evalsha", "+zrevrangebyscore", "+memory|usage",
+		"~idempotency:*", "~circuit:*", "+hgetall", "+xadd", "+xgroup|create", "+xreadgroup",
+	} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			rights := documentedRights(t)
 			require.Contains(t, rights, right)
 			rights = slices.DeleteFunc(rights, func(other string) bool { return other == right })
-			w := newRestrictedWorld(t, slices.Insert(rights, 2, "resetchannels"))
-			serve := w.start("serve")
+			w := newFCMWorldIn(t, newRestrictedWorld(t, slices.Insert(rights, 2, "resetchannels")))
+			serve := w.start("serve", w.settings...)
 			client := w.Redis.Client(t)
 			testenv.Eventually(t, 30*time.Second, "Redis to refuse something", func() bool {
 				post(t, serve, pushBody("user"))
+				tryNotify(t, serve, notificationBody("device"))
 				_, _ = execute("push", "list", "--status", "FAILED", "--server", serve.URL())
 				visitDashboard(t, serve, http.MethodGet, "/api/queues", "")
 				return len(denied(t, client)) > 0

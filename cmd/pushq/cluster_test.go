@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -118,5 +119,61 @@ func TestACluster(t *testing.T) {
 		for _, complaint := range []string{"CROSSSLOT", "MOVED", "level=ERROR"} {
 			require.NotContains(t, printed, complaint)
 		}
+	}
+}
+
+// Notifications on a cluster, with the documented rights. Their idempotency keys and the
+// copies of the breakers may be in any slot.
+func TestAClusterTakesNotifications(t *testing.T) {
+	t.Parallel()
+	const devices = 30
+	rights := append(documentedRights(t), documentedClusterRights(t)...)
+	cluster, database := testenv.StartCluster(t, append([]string{"--user"}, rights...)...), testenv.StartPostgres(t)
+	w := newFCMWorldIn(t, newWorldAt(t, swrvesim.Config{}, strings.Replace(cluster.URL(), "://", "://pushq:p@", 1)))
+	serve := w.serve("HISTORY_POSTGRESURL="+database.URL(), "FCM_BREAKER_FAILURES=1", "FCM_BREAKER_OPENFOR=1s", "FCM_BREAKER_SUCCESSES=1")
+	client := cluster.Client(t)
+	expect := func(key, value string) {
+		t.Helper()
+		testenv.Eventually(t, 20*time.Second, key+" to be "+value, func() bool { return client.Get(t.Context(), key).Val() == value })
+	}
+
+	for number := range devices {
+		device := fmt.Sprintf("device-%d", number)
+		id, _ := notify(t, serve, notificationBody(device))
+		waitFor(t, serve, id, tasks.Sent, 20*time.Second)
+		expect("idempotency:key-"+device, tasks.IdempotencySent)
+		_, replayed := notify(t, serve, notificationBody(device))
+		require.True(t, replayed)
+	}
+	unregistered, _ := notify(t, serve, notificationBody("UNREGISTERED-1"))
+	waitFor(t, serve, unregistered, tasks.Failed, 20*time.Second)
+	expect("idempotency:key-UNREGISTERED-1", tasks.IdempotencyFailed)
+
+	require.NoError(t, w.firebase.SetOutcome("503-"))
+	deferred, _ := notify(t, serve, notificationBody("deferred"))
+	expect("circuit:push_worker:fcm:state", "open")
+	require.NoError(t, w.firebase.SetOutcome(""))
+	waitFor(t, serve, deferred, tasks.Sent, 30*time.Second)
+	expect("circuit:push_worker:fcm:state", "closed")
+
+	waitFor(t, serve, accept(t, serve, "user"), tasks.Sent, 20*time.Second) // the other channel
+	testenv.Eventually(t, 20*time.Second, "the history of all", func() bool {
+		pushes, _ := rows(t, database, "push_notifications", "id")
+		audited, _ := rows(t, database, "audit_logs", "push_id")
+		return pushes == devices+3 && audited == devices+2
+	})
+	for device, count := range w.delivered() {
+		require.Equal(t, 1, count, device)
+	}
+	require.Len(t, w.delivered(), devices+1)
+
+	for _, node := range cluster.Nodes() {
+		require.Empty(t, denied(t, node.Client(t)))
+	}
+	serve.Terminate()
+	require.Zero(t, serve.Wait(30*time.Second))
+	printed := strings.Join(serve.Stderr(), "\n")
+	for _, complaint := range []string{"CROSSSLOT", "MOVED", "NOPERM", "level=ERROR"} {
+		require.NotContains(t, printed, complaint)
 	}
 }

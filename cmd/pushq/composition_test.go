@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -26,36 +27,39 @@ type composition struct {
 	image     image
 	binary    string            // stands for the image's
 	addresses map[string]string // container and port to the address here
-	data      string            // the volume of Redis
+	volumes   map[string]string // to their directories
 	processes map[string]*testenv.Process
 }
 
-func readComposeFile(t *testing.T) *types.Project {
+func readComposeFile(t *testing.T, profiles ...string) *types.Project {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{"../../docker-compose.yml"})
+	options, err := cli.NewProjectOptions([]string{"../../docker-compose.yml"}, cli.WithProfiles(profiles))
 	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context()) // checks the file by the schema of the Compose specification
 	require.NoError(t, err)
 	return project
 }
 
-func newComposition(t *testing.T) *composition {
+func newComposition(t *testing.T, profiles ...string) *composition {
 	t.Helper()
 	image := readDockerfile(t)
 	return &composition{
-		t: t, project: readComposeFile(t), image: image, binary: image.buildAsInImage(t),
-		addresses: make(map[string]string), data: t.TempDir(), processes: make(map[string]*testenv.Process),
+		t: t, project: readComposeFile(t, profiles...), image: image, binary: image.buildAsInImage(t),
+		addresses: make(map[string]string), volumes: make(map[string]string), processes: make(map[string]*testenv.Process),
 	}
 }
 
-// up starts all services, each after those that it depends on are healthy.
-func (c *composition) up() {
+// up starts the services, or all of them, each after those that it depends on are
+// started and healthy.
+func (c *composition) up(services ...string) {
 	c.t.Helper()
-	require.NoError(c.t, c.project.ForEachService(nil, func(_ string, service *types.ServiceConfig) error {
+	require.NoError(c.t, c.project.ForEachService(services, func(_ string, service *types.ServiceConfig) error {
 		for name, dependency := range service.DependsOn {
 			require.Equal(c.t, types.ServiceConditionHealthy, dependency.Condition)
 			for _, container := range c.containers(name) {
-				c.waitHealthy(container)
+				if c.processes[container] != nil {
+					c.waitHealthy(container)
+				}
 			}
 		}
 		for _, container := range c.containers(service.Name) {
@@ -87,17 +91,44 @@ func (c *composition) start(container string) {
 	c.t.Helper()
 	service := c.service(container)
 	var command []string
-	if service.Build != nil {
-		command = append(command, c.image.entrypoint...)
-	}
-	command = append(command, service.Command...)
-	if service.Build == nil { // Redis: its port and directory are the image's
+	switch {
+	case service.Build != nil:
+		command = slices.Concat(c.image.entrypoint, []string(service.Command))
+	case service.Name == "redis": // its port and directory are the image's
 		_, port, err := net.SplitHostPort(c.address(container, "6379"))
 		require.NoError(c.t, err)
-		command = append(command, "--bind", "127.0.0.1", "--port", port, "--dir", c.data)
+		command = slices.Concat([]string(service.Command), []string{"--bind", "127.0.0.1", "--port", port, "--dir", c.directory("redis")})
+	case service.Name == "rabbitmq":
+		c.startRabbitMQ(container, service)
+		return
+	case service.Name == "postgres":
+		c.startPostgres(container, service)
+		return
+	default:
+		c.t.Fatalf("%s has an image that this test does not know: teach it", container)
 	}
 	command = c.here(container, command)
 	c.processes[container] = testenv.StartProgram(c.t, command[0], command[1:], c.environment(container)...)
+}
+
+// startRabbitMQ starts one that has the user that the image makes.
+func (c *composition) startRabbitMQ(container string, service types.ServiceConfig) {
+	server := testenv.StartRabbitMQ(c.t)
+	user := *service.Environment["RABBITMQ_DEFAULT_USER"]
+	server.Control("add_user", user, *service.Environment["RABBITMQ_DEFAULT_PASS"])
+	server.Control("set_permissions", user, ".*", ".*", ".*")
+	c.addresses[container+":5672"] = server.Addr()
+}
+
+// startPostgres starts one that has the user and the database that the image makes.
+func (c *composition) startPostgres(container string, service types.ServiceConfig) {
+	server := testenv.StartPostgres(c.t)
+	user, database := *service.Environment["POSTGRES_USER"], *service.Environment["POSTGRES_DB"]
+	statements(c.t, server, fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", user, *service.Environment["POSTGRES_PASSWORD"]))
+	statements(c.t, server, fmt.Sprintf("CREATE DATABASE %s OWNER %s", database, user))
+	address, err := url.Parse(server.URL())
+	require.NoError(c.t, err)
+	c.addresses[container+":5432"] = address.Host
 }
 
 func (c *composition) environment(container string) []string {
@@ -148,6 +179,9 @@ func (c *composition) here(container string, texts []string) []string {
 			result[place] = c.binary
 			continue
 		}
+		for _, volume := range c.service(container).Volumes {
+			text = strings.ReplaceAll(text, volume.Target+"/", c.directory(volume.Source)+"/")
+		}
 		result[place] = address.ReplaceAllStringFunc(text, func(found string) string {
 			host, port, _ := strings.Cut(found, ":")
 			if _, isService := c.project.Services[host]; isService {
@@ -157,6 +191,14 @@ func (c *composition) here(container string, texts []string) []string {
 		})
 	}
 	return result
+}
+
+// directory is where a volume is here.
+func (c *composition) directory(volume string) string {
+	if c.volumes[volume] == "" {
+		c.volumes[volume] = c.t.TempDir()
+	}
+	return c.volumes[volume]
 }
 
 func (c *composition) address(container, port string) string {

@@ -28,6 +28,11 @@ type fcmWorld struct {
 
 func newFCMWorld(t *testing.T) *fcmWorld {
 	t.Helper()
+	return newFCMWorldIn(t, newWorld(t, swrvesim.Config{}))
+}
+
+func newFCMWorldIn(t *testing.T, w *world) *fcmWorld {
+	t.Helper()
 	firebase, err := fcmsim.New(fcmsim.Config{})
 	require.NoError(t, err)
 	url, err := firebase.Start("127.0.0.1:0")
@@ -40,7 +45,7 @@ func newFCMWorld(t *testing.T) *fcmWorld {
 	account, err := firebase.ServiceAccount(url)
 	require.NoError(t, err)
 	return &fcmWorld{
-		world: newWorld(t, swrvesim.Config{}), firebase: firebase, templates: templates,
+		world: w, firebase: firebase, templates: templates,
 		settings: []string{
 			"FCM_ENABLED=true", "FCM_URL=" + url, "FCM_SERVICEACCOUNT=" + string(account), "TEMPLATE_URL=" + templatesURL,
 		},
@@ -73,11 +78,18 @@ func notificationBody(device string, replaced ...string) string {
 // notify posts a message that must be accepted, and returns the push's id.
 func notify(t *testing.T, process *testenv.Process, body string) (id string, replayed bool) {
 	t.Helper()
+	status, header := tryNotify(t, process, body)
+	require.Equal(t, http.StatusAccepted, status)
+	return strings.TrimPrefix(header.Get("Location"), "/push/"), header.Get("Idempotent-Replayed") == "true"
+}
+
+// tryNotify posts a message that may be refused.
+func tryNotify(t *testing.T, process *testenv.Process, body string) (status int, header http.Header) {
+	t.Helper()
 	response, err := client.Post(process.URL()+"/notifications", "application/json", bytes.NewBufferString(body))
 	require.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	require.Equal(t, http.StatusAccepted, response.StatusCode)
-	return strings.TrimPrefix(response.Header.Get("Location"), "/push/"), response.Header.Get("Idempotent-Replayed") == "true"
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode, response.Header
 }
 
 func TestDevDeliversANotification(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,8 @@ func newHistorySearchCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "search",
 		Short: "Find pushes of the past, newest first",
+		Long: `Find pushes of the past, newest first, in the history that the server keeps if its
+history.postgresUrl is set. A push is there seconds after it has ended.`,
 		Example: `  pushq history search --user 550e8400-e29b-41d4-a716-446655440000 --since 24h
   pushq history search --status FAILED --template welcome_notification --json`,
 		Args: cobra.NoArgs,
@@ -110,13 +113,13 @@ func printHistory(out io.Writer, items []json.RawMessage, asJSON bool) error {
 			Push    struct {
 				ID                  string          `json:"id"`
 				Status              string          `json:"status"`
-				MessagePrototypeKey *string         `json:"messagePrototypeKey"`
-				PushKey             *string         `json:"pushKey"`
+				MessagePrototypeKey string          `json:"messagePrototypeKey"`
+				PushKey             string          `json:"pushKey"`
 				CreatedAt           *string         `json:"createdAt"`
 				Attempts            []attemptErrors `json:"attempts"`
 				Notification        struct {
-					UserID       *string `json:"user_id"`
-					TemplateCode *string `json:"template_code"`
+					UserID       string `json:"user_id"`
+					TemplateCode string `json:"template_code"`
 				} `json:"notification"`
 			} `json:"push"`
 		}
@@ -124,11 +127,9 @@ func printHistory(out io.Writer, items []json.RawMessage, asJSON bool) error {
 			return fmt.Errorf("read the answer: %w", err)
 		}
 		push := entry.Push
-		user, text := push.PushKey, push.MessagePrototypeKey
-		if user == nil {
-			user, text = push.Notification.UserID, push.Notification.TemplateCode
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", push.ID, entry.Channel, push.Status, orDash(user), orDash(text),
+		user := cmp.Or(push.PushKey, push.Notification.UserID, "-")
+		text := cmp.Or(push.MessagePrototypeKey, push.Notification.TemplateCode, "-")
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", push.ID, entry.Channel, push.Status, user, text,
 			orDash(push.CreatedAt), orDash(entry.EndedAt), len(push.Attempts), lastError(push.Attempts))
 	}
 	return table.Flush()

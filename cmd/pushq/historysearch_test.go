@@ -28,7 +28,7 @@ func startPages(t *testing.T, pages ...string) (server *httptest.Server, asked *
 
 const (
 	swrveEntry = `{"channel":"swrve","endedAt":"2026-11-27T09:00:01.000Z","push":{"id":"01SWRVE","status":"SENT","messagePrototypeKey":"Hello","pushKey":"user-1","createdAt":"2026-11-27T09:00:00.000Z","attempts":[{"errorType":null,"errorCode":null}]}}`
-	fcmEntry   = `{"channel":"fcm","endedAt":null,"push":{"id":"01FCM","status":"RETRY","messagePrototypeKey":null,"pushKey":null,"createdAt":"2026-11-27T08:00:00.000Z","attempts":[{"errorType":"OTHER","errorCode":null},{"errorType":"FCM","errorCode":503}],"notification":{"user_id":"user-2","template_code":"welcome"}}}`
+	fcmEntry   = `{"channel":"fcm","endedAt":null,"push":{"id":"01FCM","status":"RETRY","messagePrototypeKey":"","pushKey":"","createdAt":"2026-11-27T08:00:00.000Z","attempts":[{"errorType":"OTHER","errorCode":null},{"errorType":"FCM","errorCode":503}],"notification":{"user_id":"user-2","template_code":"welcome"}}}`
 )
 
 func TestHistorySearch(t *testing.T) {

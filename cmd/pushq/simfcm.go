@@ -42,6 +42,9 @@ While it runs:
   curl -X POST 'URL/_sim/token?fault=hang'      so does the token endpoint: also reset,
                                                 invalid_grant, html, NNN; &life=30s
   curl -X POST 'URL/_sim/revoke'                access tokens are not valid any more`,
+		Example: `  pushq sim fcm --service-account account.json
+  PUSHQ_FCM_ENABLED=true PUSHQ_FCM_URL=http://127.0.0.1:8091 PUSHQ_FCM_SERVICEACCOUNT_FILE=account.json \
+    PUSHQ_TEMPLATE_URL=http://127.0.0.1:8092 PUSHQ_REDIS_URL=redis://127.0.0.1:6379/0 pushq serve`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			log, err := newLog(command)

@@ -32,6 +32,8 @@ and misbehaves when a code begins with one of these, as in html-welcome_notifica
   slow-, hang-              answers 3 s later, or never
   reset-                    closes the connection without an answer
 With xM before the dash only the first M requests for that code do: unavailablex2-.`,
+		Example: `  pushq sim templates
+  curl 'http://127.0.0.1:8092/api/v1/templates/welcome_notification?language=en'`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			log, err := newLog(command)
@@ -60,6 +62,6 @@ With xM before the dash only the first M requests for that code do: unavailablex
 	}
 	command.Flags().StringVar(&address, "listen", "127.0.0.1:8092", "address to listen on")
 	command.Flags().DurationVar(&latency, "latency", 10*time.Millisecond, "time to answer")
-	command.Flags().StringVar(&templatesFile, "templates", "", "file of further templates, a list in YAML or JSON of what the service answers")
+	command.Flags().StringVar(&templatesFile, "templates", "", "file of further templates: a list, in YAML or JSON, of answers as the one in the example")
 	return command
 }

@@ -45,7 +45,7 @@ func TestSystemdUnits(t *testing.T) {
 		require.Equal(t, "strict", only("ProtectSystem"))
 		stop, err := time.ParseDuration(only("TimeoutStopSec") + "s")
 		require.NoError(t, err)
-		require.Greater(t, stop, longestStop(), "it would be killed while it still sends")
+		require.Greater(t, stop, longestStop(t), "it would be killed while it still sends")
 
 		credential, _, _ := strings.Cut(only("LoadCredential"), ":")
 		line := strings.Fields(strings.NewReplacer("%d", "/run/credentials", "%i", "8081").Replace(only("ExecStart")))
