@@ -1,8 +1,17 @@
 package config_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,31 +36,88 @@ func TestVariablesOfTheEarlierPushWorker(t *testing.T) {
 	require.Equal(t, "default", loaded.Origins["fcm.serverKey"])
 }
 
+// keyFile is that of a service account, with fields replaced: name and text in turn.
+func keyFile(t *testing.T, replaced ...string) string {
+	t.Helper()
+	fields := map[string]string{
+		"type": "service_account", "project_id": "ours", "client_email": "a@ours.example", "private_key": privateKey(t),
+	}
+	for place := 0; place < len(replaced); place += 2 {
+		fields[replaced[place]] = replaced[place+1]
+	}
+	file, err := json.Marshal(fields)
+	require.NoError(t, err)
+	return string(file)
+}
+
+func privateKey(t *testing.T) string {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 1024)
+	require.NoError(t, err)
+	encoded, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
+}
+
 func TestWhatTheChannelFCMNeeds(t *testing.T) {
 	t.Parallel()
-	v1 := []string{"PUSHQ_FCM_ENABLED=true", "PUSHQ_FCM_SERVICEACCOUNT={}", "PUSHQ_TEMPLATE_URL=http://templates"}
-	legacy := []string{"PUSHQ_FCM_ENABLED=true", "PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVERKEY=x", "PUSHQ_TEMPLATE_URL=http://templates"}
+	const account = "PUSHQ_FCM_SERVICEACCOUNT="
+	elliptic, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	ellipticKey, err := x509.MarshalPKCS8PrivateKey(elliptic)
+	require.NoError(t, err)
+	with := func(lines []string, more ...string) []string { return append(slices.Clone(lines), more...) }
+	v1 := []string{"PUSHQ_FCM_ENABLED=true", account + keyFile(t), "PUSHQ_TEMPLATE_URL=http://templates"}
+	legacy := []string{
+		"PUSHQ_FCM_ENABLED=true", "PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVERKEY=" + hush, "PUSHQ_TEMPLATE_URL=http://templates",
+		"PUSHQ_FCM_URL=https://gateway",
+	}
 	for name, test := range map[string]struct {
 		environ []string
 		problem string // "" for none
 	}{
-		"v1":               {v1, ""},
-		"legacy":           {legacy, ""},
-		"no templates":     {v1[:2], "template.url"},
-		"no account":       {[]string{v1[0], v1[2]}, "fcm.serviceAccount"},
-		"no key":           {[]string{legacy[0], legacy[1], legacy[3]}, "fcm.serverKey"},
-		"another mode":     {append(v1, "PUSHQ_FCM_MODE=v2"), "must be v1 or legacy"},
-		"another answer":   {append(v1, "PUSHQ_FCM_BREAKER_ONOPEN=drop"), "must be defer or dead-letter"},
-		"no URL":           {append(v1, "PUSHQ_FCM_URL=fcm.googleapis.com"), "must start with http:// or https://"},
-		"a query":          {append(v1, "PUSHQ_TEMPLATE_URL=http://a/?b"), "must not have a part after ? or #"},
-		"cap below floor":  {append(v1, "PUSHQ_FCM_RETRY_FLOOR=10s", "PUSHQ_FCM_RETRY_CAP=5s"), "must be at least fcm.retry.floor"},
-		"not enabled":      {[]string{"PUSHQ_FCM_MODE=legacy"}, ""},
-		"RabbitMQ by http": {[]string{"PUSHQ_RABBITMQ_URL=http://user:" + hush + "@localhost"}, "must start with amqp:// or amqps://"},
-		"history by words": {[]string{"PUSHQ_HISTORY_POSTGRESURL=password=" + hush}, "must be postgres://"},
-		"jitter above one": {append(v1, "PUSHQ_FCM_RETRY_JITTER=1.5"), "fcm.retry.jitter"},
+		"v1":                          {v1, ""},
+		"legacy":                      {legacy, ""},
+		"no templates":                {v1[:2], "template.url (default, fcm.enabled: PUSHQ_FCM_ENABLED) is required with fcm.enabled"},
+		"no account":                  {[]string{v1[0], v1[2]}, "set PUSHQ_FCM_SERVICEACCOUNT_FILE to the path of the key file"},
+		"a server key for v1":         {[]string{v1[0], v1[2], legacy[2]}, "fcm.serviceAccount (default, fcm.mode: default, fcm.enabled: PUSHQ_FCM_ENABLED) is required in mode v1"},
+		"a server key of before":      {[]string{v1[0], v1[2], "FCM_SERVER_KEY=" + hush}, "(fcm.serverKey is for fcm.mode legacy)"},
+		"an account for legacy":       {[]string{legacy[0], legacy[1], legacy[3], legacy[4], v1[1]}, "fcm.serverKey (default, fcm.mode: PUSHQ_FCM_MODE, fcm.enabled: PUSHQ_FCM_ENABLED) is required in mode legacy"},
+		"the name of the key file":    {with(v1, account+"/run/"+hush+".json"), "fcm.serviceAccount (PUSHQ_FCM_SERVICEACCOUNT, fcm.mode: default, fcm.enabled: PUSHQ_FCM_ENABLED) is not JSON"},
+		"a key file that is missing":  {[]string{v1[0], v1[2], "PUSHQ_FCM_SERVICEACCOUNT_FILE=/run/" + hush}, "names a file that cannot be read"},
+		"another kind of account":     {with(v1, account+keyFile(t, "type", "authorized_user")), `with "type": "service_account"`},
+		"no email":                    {with(v1, account+keyFile(t, "client_email", "")), "client_email is missing"},
+		"no private key":              {with(v1, account+keyFile(t, "private_key", "")), "private_key is missing"},
+		"no PEM":                      {with(v1, account+keyFile(t, "private_key", hush)), "private_key is not PEM"},
+		"a key of another type":       {with(v1, account+keyFile(t, "private_key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: ellipticKey})))), "private_key is not an RSA key"},
+		"no project":                  {with(v1, account+keyFile(t, "project_id", "")), "fcm.project (default"},
+		"a project of its own":        {with(v1, account+keyFile(t, "project_id", ""), "PUSHQ_FCM_PROJECT=ours"), ""},
+		"a line break after the key":  {with(legacy, "PUSHQ_FCM_SERVERKEY="+hush+"\n"), "fcm.serverKey (PUSHQ_FCM_SERVERKEY, fcm.mode: PUSHQ_FCM_MODE, fcm.enabled: PUSHQ_FCM_ENABLED) has a blank, a line break"},
+		"a blank after the key":       {with(legacy, "PUSHQ_FCM_SERVERKEY="+hush+" "), "has a blank, a line break"},
+		"another mode":                {with(v1, "PUSHQ_FCM_MODE=v2"), "must be v1 or legacy"},
+		"another answer":              {with(v1, "PUSHQ_FCM_BREAKER_ONOPEN=drop"), "must be defer or dead-letter"},
+		"no URL":                      {with(v1, "PUSHQ_FCM_URL=fcm.googleapis.com"), "must start with http:// or https://"},
+		"an empty URL":                {with(v1, "PUSHQ_FCM_URL="), "fcm.url"},
+		"a URL with a line break":     {with(v1, "PUSHQ_FCM_URL=http://gateway\n"), "fcm.url (PUSHQ_FCM_URL) is not a valid URL"},
+		"a URL with a large port":     {with(v1, "PUSHQ_TEMPLATE_URL=http://a:70000"), "template.url (PUSHQ_TEMPLATE_URL) has a port that is not between 1 and 65535"},
+		"a URL with a password":       {with(v1, "PUSHQ_TEMPLATE_URL=http://user:"+hush+"@a"), "must not hold a user or password"},
+		"a query":                     {with(v1, "PUSHQ_TEMPLATE_URL=http://a/?b"), "must not have a part after ? or #"},
+		"templates from itself":       {with(v1, "PUSHQ_TEMPLATE_URL=http://localhost:8080"), "template.url (PUSHQ_TEMPLATE_URL, http.listen: default) is where pushq itself listens (http.listen)"},
+		"templates from itself by IP": {with(v1, "PUSHQ_TEMPLATE_URL=http://10.0.0.1:80", "PUSHQ_HTTP_LISTEN=10.0.0.1:80", "PUSHQ_HTTP_ALLOWANONYMOUS=true"), "is where pushq itself listens"},
+		"templates from this host":    {with(v1, "PUSHQ_TEMPLATE_URL=http://127.0.0.1:90", "PUSHQ_HTTP_LISTEN=:90", "PUSHQ_HTTP_ALLOWANONYMOUS=true"), "is where pushq itself listens"},
+		"templates beside it":         {with(v1, "PUSHQ_TEMPLATE_URL=http://localhost:8081", "PUSHQ_FCM_URL=http://other:8080"), ""},
+		"cap below floor":             {with(v1, "PUSHQ_FCM_RETRY_FLOOR=10s", "PUSHQ_FCM_RETRY_CAP=5s"), "must be at least fcm.retry.floor"},
+		"not enabled":                 {[]string{"PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVICEACCOUNT=" + hush}, ""},
+		"RabbitMQ by http":            {[]string{"PUSHQ_RABBITMQ_URL=http://user:" + hush + "@localhost"}, "must start with amqp:// or amqps://"},
+		"a password with a slash":     {[]string{"PUSHQ_RABBITMQ_URL=amqp://user:" + hush + "/%zz@localhost"}, "rabbitmq.url (PUSHQ_RABBITMQ_URL) is not a valid AMQP URL"},
+		"no prefetch":                 {[]string{"PUSHQ_RABBITMQ_PREFETCH=0"}, "rabbitmq.prefetch"},
+		"history by words":            {[]string{"PUSHQ_HISTORY_POSTGRESURL=password=" + hush}, "must be postgres://"},
+		"history by http":             {[]string{"PUSHQ_HISTORY_POSTGRESURL=http://user:" + hush + "@localhost/db"}, "history.postgresUrl (PUSHQ_HISTORY_POSTGRESURL) must be postgres://"},
+		"jitter above one":            {with(v1, "PUSHQ_FCM_RETRY_JITTER=1.5"), "fcm.retry.jitter"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			// As in an environment, where the last value of a variable counts.
 			_, err := config.Load(config.Options{Environ: test.environ, ReadFile: files{}.read})
 			if test.problem == "" {
 				require.NoError(t, err)
@@ -69,9 +135,34 @@ func TestTheDocumentedSettingsOfFCM(t *testing.T) {
 	require.NoError(t, err)
 	text := regexp.MustCompile("(?s)```yaml\n(.*?fcm:.*?)```").FindSubmatch(document)
 	require.NotNil(t, text)
-	loaded, err := config.Load(config.Options{ReadFile: files{"pushq.yaml": string(text[1])}.read, RequireRedis: true})
+	key, err := json.Marshal(privateKey(t))
+	require.NoError(t, err)
+	file := strings.Replace(string(text[1]), `"private_key": "…"`, `"private_key": `+string(key), 1)
+	loaded, err := config.Load(config.Options{ReadFile: files{"pushq.yaml": file}.read, RequireRedis: true})
 	require.NoError(t, err)
 	require.Empty(t, loaded.Warnings)
 	require.True(t, loaded.Config.FCM.Enabled)
 	require.JSONEq(t, `"my-project"`, regexp.MustCompile(`"project_id": (".*")`).FindStringSubmatch(loaded.Config.FCM.ServiceAccount.Reveal())[1])
+}
+
+func TestWhatHasNoEffectIsAWarning(t *testing.T) {
+	t.Parallel()
+	v1 := []string{"PUSHQ_FCM_ENABLED=true", "PUSHQ_FCM_SERVICEACCOUNT=" + keyFile(t), "PUSHQ_TEMPLATE_URL=http://templates"}
+	for warning, environ := range map[string][]string{
+		"": v1,
+		"fcm.serverKey has no effect in fcm.mode v1":     append(slices.Clone(v1), "FCM_SERVER_KEY="+hush),
+		"fcm.serviceAccount has no effect":               append(slices.Clone(v1), "PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVERKEY="+hush, "PUSHQ_FCM_URL=http://gateway"),
+		"fcm.mode legacy: Google has shut that down":     {v1[0], v1[2], "PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVERKEY=" + hush},
+		"rabbitmq.url has no effect without fcm.enabled": {"PUSHQ_RABBITMQ_URL=amqp://user:" + hush + "@localhost/"},
+	} {
+		loaded, err := config.Load(config.Options{Environ: environ, ReadFile: files{}.read})
+		require.NoError(t, err, warning)
+		if warning == "" {
+			require.Empty(t, loaded.Warnings)
+			continue
+		}
+		require.Len(t, loaded.Warnings, 1)
+		require.Contains(t, loaded.Warnings[0], warning)
+		require.NotContains(t, loaded.Warnings[0], hush)
+	}
 }

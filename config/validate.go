@@ -88,7 +88,10 @@ var rules = []rule{
 	{[]string{"push.retention.completed", "push.retention.sent"}, recordOutlivesTask},
 	{[]string{"template.url", "fcm.enabled"}, fcmHasTemplates},
 	{[]string{"fcm.serviceAccount", "fcm.mode", "fcm.enabled"}, firebaseKnowsUs},
+	{[]string{"fcm.project", "fcm.serviceAccount", "fcm.mode", "fcm.enabled"}, firebaseKnowsTheProject},
 	{[]string{"fcm.serverKey", "fcm.mode", "fcm.enabled"}, gatewayKnowsUs},
+	{[]string{"fcm.url", "http.listen"}, isNotOurselves(func(c Config) string { return c.FCM.URL })},
+	{[]string{"template.url", "http.listen"}, isNotOurselves(func(c Config) string { return c.Template.URL })},
 	{[]string{"fcm.retry.cap", "fcm.retry.floor"}, capIsAboveFloor},
 	{[]string{"push.retention.dead", "push.retry.maxAttempts", "push.retry.delayInSeconds"}, recordOutlivesRetries},
 }
@@ -371,6 +374,7 @@ func (c Config) warnings() []string {
 	if c.HTTP.AllowAnonymous && len(c.HTTP.APIKeys) > 0 {
 		list = append(list, "http.allowAnonymous has no effect, because http.apiKeys are set")
 	}
+	list = append(list, c.modeWarnings()...)
 	list = append(list, expiryWarnings("redis.tls.cert", redisTLS(c))...)
 	list = append(list, expiryWarnings("http.tls.cert", httpTLS(c))...)
 	return list

@@ -10,6 +10,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/testenv"
 )
 
 // A notifier posts messages of the channel fcm, each time with the same key.
@@ -28,7 +30,7 @@ func newNotifier(t *testing.T, client *redis.Client) *notifier {
 	t.Cleanup(intake.Close)
 	n := &notifier{
 		t: t, client: client, intake: intake, records: NewRecords(client, FCM, testRetention),
-		inspect: asynq.NewInspectorFromRedisClient(client), message: message(),
+		inspect: asynq.NewInspectorFromRedisClient(client), message: testenv.Notification(),
 	}
 	parsed, err := ParseNotification(n.message)
 	require.NoError(t, err)
@@ -172,7 +174,7 @@ func TestFiftyAtOnceWithOneKeyAreOnePush(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		n := newNotifier(t, client)
 		for round := range 5 {
-			n.message = message("idempotency_key", fmt.Sprintf("%q", fmt.Sprintf("key-%d", round)))
+			n.message = testenv.Notification("idempotency_key", fmt.Sprintf("%q", fmt.Sprintf("key-%d", round)))
 			parsed, err := ParseNotification(n.message)
 			require.NoError(t, err)
 			const callers = 50

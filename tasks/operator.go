@@ -22,7 +22,7 @@ var (
 	//go:embed scripts/unlist.lua
 	unlistSource string
 
-	retryScript  = redis.NewScript(retrySource)
+	retryScript  = redis.NewScript(recordSource + retrySource)
 	cancelScript = redis.NewScript(recordSource + cancelSource)
 	unlistScript = redis.NewScript(unlistSource)
 )
@@ -187,8 +187,12 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 		return err
 	}
 	id := found.Push.ID
+	content, err := found.Push.encode()
+	if err != nil {
+		return err
+	}
 	forbids, err := retryScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id)},
-		endSeen(record), secondsUntilForgotten(found.Push, o.retention.Dead, time.Now()),
+		endSeen(record), secondsUntilForgotten(found.Push, o.retention.Dead, time.Now()), content,
 	).Text()
 	if err != nil {
 		return notWritten(err)

@@ -1,17 +1,22 @@
 package tasks
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/testenv"
 )
 
 // retryRecord runs retry.lua for an end that was seen.
 func (s *story) retryRecord(seen Millis) string {
+	content, err := s.push.encode()
+	require.NoError(s.t, err)
 	forbids, err := retryScript.Run(s.ctx, s.client, []string{Swrve.RecordKey(s.push.ID)},
-		int64(seen), seconds(testRetention.Dead)).Text()
+		int64(seen), seconds(testRetention.Dead), content).Text()
 	require.NoError(s.t, err)
 	return forbids
 }
@@ -86,6 +91,37 @@ func TestRetryScriptOfACancelledPush(t *testing.T) {
 		require.Equal(t, string(Cancelled), s.cancelRecord(0))
 		require.Equal(t, AlreadyCancelled, s.begin(s.attempting("a")).Answer)
 		require.Empty(t, s.retryRecord(s.record().EndedAt))
+		s.begun("a")
+	})
+}
+
+// Lua's JSON knows neither lists without elements, nor all digits of a number, nor such
+// large ones.
+func TestRetryScriptKeepsTheNotification(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		message := testenv.Notification("variables", `{"share":1.50,"large":12345678901234567890,"name":"\u0000é"}`,
+			"metadata", `{"list":[],"object":{},"huge":1e999,"deep":`+strings.Repeat("[", 20)+strings.Repeat("]", 20)+`}`)
+		notification, err := ParseNotification(message)
+		require.NoError(t, err)
+		s.push = newNotificationPush(notification, message, NewID())
+		s.begun("a")
+		s.fail("a", Failed)
+		before := s.record()
+		require.Empty(t, s.retryRecord(before.EndedAt))
+		after := s.record()
+		require.Equal(t, string(before.Push.Notification), string(after.Push.Notification))
+		require.Equal(t, &Record{Push: before.Push, Attempts: before.Attempts, BudgetFrom: 1}, after)
+		s.begun("b")
+		require.Equal(t, string(before.Push.Notification), string(s.record().Push.Notification))
+
+		s = newStory(t, client)
+		s.push = newNotificationPush(notification, message, NewID())
+		s.end(Failed)
+		for range 2 {
+			require.Empty(t, s.retryRecord(s.record().EndedAt))
+			require.Equal(t, string(before.Push.Notification), string(s.record().Push.Notification))
+		}
 		s.begun("a")
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -103,48 +102,5 @@ func TestMessagesFromRabbitMQArriveWhateverDies(t *testing.T) {
 	count, different := rows(t, database, "audit_logs", "user_id")
 	require.Equal(t, messages, count)
 	require.Equal(t, messages, different)
-	require.Zero(t, depth(t, rabbit, messagesQueue))
-}
-
-func TestWhatDoesNotArriveIsInTheQueueOfFailures(t *testing.T) {
-	t.Parallel()
-	w := newFCMWorld(t)
-	rabbit := testenv.StartRabbitMQ(t)
-	w.startReady("worker", append(w.settings, "RABBITMQ_URL="+rabbit.URL())...)
-	dead := notificationBody("UNREGISTERED-1")
-	for body, reason := range map[string]string{
-		dead:                    "UNREGISTERED",
-		`{"trace_id":"a"}`:      "idempotency_key is missing",
-		"hello":                 "is not JSON",
-		notificationBody("a b"): "recipient must have visible ASCII characters only",
-	} {
-		publishAll(t, rabbit, []string{body})
-		channel, err := rabbit.Connect(t).Channel()
-		require.NoError(t, err)
-		var failed struct {
-			Original json.RawMessage `json:"original_message"`
-			Reason   string          `json:"failure_reason"`
-			At       time.Time       `json:"failed_at"`
-		}
-		testenv.Eventually(t, 30*time.Second, reason, func() bool {
-			message, found, err := channel.Get(failuresQueue, true)
-			if err != nil { // the queue does not exist yet, which ends the channel
-				channel, err = rabbit.Connect(t).Channel()
-				require.NoError(t, err)
-				return false
-			}
-			if found {
-				require.NoError(t, json.Unmarshal(message.Body, &failed))
-			}
-			return found
-		})
-		require.Contains(t, failed.Reason, reason)
-		require.WithinDuration(t, time.Now(), failed.At, time.Minute)
-		if json.Valid([]byte(body)) {
-			require.JSONEq(t, body, string(failed.Original))
-		} else {
-			require.JSONEq(t, fmt.Sprintf("%q", body), string(failed.Original))
-		}
-	}
 	require.Zero(t, depth(t, rabbit, messagesQueue))
 }

@@ -63,9 +63,7 @@ func (s *service) follow(ctx context.Context) {
 		return tasks.WriteIdempotencyStates(ctx, s.clients.Read, tasks.FCM, s.decodeRecords(entries))
 	})
 	if s.publisher != nil {
-		each(tasks.FCM.FollowKey(failedFollower), func(ctx context.Context, entries []follow.Entry) error {
-			return s.publishFailed(ctx, s.decodeRecords(entries))
-		})
+		each(tasks.FCM.FollowKey(failedFollower), s.publishFailed)
 	}
 }
 
@@ -77,15 +75,18 @@ func historyRows(of tasks.Channel, entries []follow.Entry) []history.Row {
 	return rows
 }
 
-// publishFailed tells RabbitMQ of the pushes that did not arrive.
-func (s *service) publishFailed(ctx context.Context, ended []tasks.Record) error {
-	for _, record := range ended {
-		if record.End != tasks.Failed && record.End != tasks.GivenUp {
-			continue
-		}
-		message := rabbitmq.FailedMessage(record.Push.Notification, failureReason(record), record.EndedAt.Time())
-		if err := s.publisher.Publish(ctx, s.settings.RabbitMQ.FailedQueue, message); err != nil {
-			return fmt.Errorf("publish the failure of push %s: %w", record.Push.ID, err)
+// publishFailed tells RabbitMQ of the pushes that did not arrive. Its error is about the
+// others: a queue that has room for a few only would get those few each time.
+func (s *service) publishFailed(ctx context.Context, entries []follow.Entry) error {
+	for place, entry := range entries {
+		for _, record := range s.decodeRecords([]follow.Entry{entry}) {
+			if record.End != tasks.Failed && record.End != tasks.GivenUp {
+				continue
+			}
+			message := rabbitmq.FailedMessage(record.Push.Notification, failureReason(record), record.EndedAt.Time())
+			if err := s.publishFailure(ctx, message); err != nil {
+				return &follow.PartError{Done: place, Cause: fmt.Errorf("publish the failure of push %s: %w", record.Push.ID, err)}
+			}
 		}
 	}
 	return nil

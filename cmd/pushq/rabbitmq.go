@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"pushq/internal/rabbitmq"
@@ -16,12 +18,13 @@ func (s *service) openRabbitMQ() error {
 	if settings.URL == "" || s.channels.named(tasks.FCM.Name) == nil || !s.roles.worker {
 		return nil
 	}
+	log := s.log.With(slog.String("setting", "rabbitmq.url"))
 	var err error
-	if s.publisher, err = rabbitmq.NewPublisher(rabbitmq.PublisherOptions{URL: settings.URL.Reveal(), Log: s.log}); err != nil {
+	if s.publisher, err = rabbitmq.NewPublisher(rabbitmq.PublisherOptions{URL: settings.URL.Reveal(), Log: log}); err != nil {
 		return fmt.Errorf("rabbitmq.url: %w", err)
 	}
 	s.consumer, err = rabbitmq.NewConsumer(rabbitmq.ConsumerOptions{
-		URL: settings.URL.Reveal(), Queue: settings.Queue, Prefetch: settings.Prefetch, Handle: s.takeMessage, Log: s.log,
+		URL: settings.URL.Reveal(), Queue: settings.Queue, Prefetch: settings.Prefetch, Handle: s.takeMessage, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("rabbitmq.url: %w", err)
@@ -29,14 +32,36 @@ func (s *service) openRabbitMQ() error {
 	return nil
 }
 
+// publishTimeout is how long RabbitMQ may take for a message to the queue of failures,
+// before the log says that it does not take it.
+const publishTimeout = 10 * time.Second
+
 // takeMessage makes a message safe: as a push in Redis, or in the queue of failures if
-// it cannot be read. While neither can be reached, its error keeps it in hand.
+// it cannot be used. While neither can be reached, its error keeps it in hand.
 func (s *service) takeMessage(ctx context.Context, body []byte, _ map[string]any) error {
-	notification, err := tasks.ParseNotification(body)
-	var wrong *tasks.InvalidNotificationError
-	if errors.As(err, &wrong) {
-		return s.publisher.Publish(ctx, s.settings.RabbitMQ.FailedQueue, rabbitmq.FailedMessage(body, err.Error(), time.Now()))
+	err := s.storeMessage(ctx, body)
+	if isUnusable(err) {
+		return s.publishFailure(ctx, rabbitmq.FailedMessage(body, err.Error(), time.Now()))
 	}
+	return err
+}
+
+// isUnusable reports whether the same message would fail again.
+func isUnusable(err error) bool {
+	var wrong *tasks.InvalidNotificationError
+	return errors.As(err, &wrong) || errors.Is(err, errPanic)
+}
+
+var errPanic = errors.New("pushq has a bug, its log says more")
+
+func (s *service) storeMessage(ctx context.Context, body []byte) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.log.Error("a message was not understood", slog.Any("panic", cause), slog.String("stack", string(debug.Stack())))
+			err = errPanic
+		}
+	}()
+	notification, err := tasks.ParseNotification(body)
 	if err != nil {
 		return err
 	}
@@ -51,4 +76,10 @@ func (s *service) takeMessage(ctx context.Context, body []byte, _ map[string]any
 		s.metrics.Intake.Received(false)
 	}
 	return nil
+}
+
+func (s *service) publishFailure(ctx context.Context, message []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	return s.publisher.Publish(ctx, s.settings.RabbitMQ.FailedQueue, message)
 }

@@ -85,7 +85,7 @@ func (s *service) run(ctx context.Context) error {
 		defer s.publisher.Close()
 	}
 	if s.settings.History.PostgresURL != "" {
-		if s.history, err = history.Open(ctx, s.settings.History.PostgresURL.Reveal(), s.log); err != nil {
+		if s.history, err = history.Open(ctx, s.settings.History.PostgresURL.Reveal(), s.historyLog()); err != nil {
 			return fmt.Errorf("history.postgresUrl: %w", err)
 		}
 		defer s.history.Close()
@@ -125,6 +125,9 @@ func (s *service) run(ctx context.Context) error {
 			cancel(err)
 		}
 	})
+	if s.history != nil {
+		parts.Go(func() { s.prepareHistory(ctx) })
+	}
 	s.log.Info("http listening", slog.String("address", listener.Addr().String()))
 	if s.listening != nil {
 		s.listening(listener.Addr().String())
@@ -150,6 +153,18 @@ func (s *service) close() {
 	if err := s.clients.Close(); err != nil {
 		s.log.Debug("closing the connections to redis", slog.Any("error", err))
 	}
+}
+
+// prepareHistory says at once what is wrong with the database, which holds nothing up: rows
+// wait in Redis until they can be written.
+func (s *service) prepareHistory(ctx context.Context) {
+	if err := s.history.Check(ctx); err != nil && ctx.Err() == nil {
+		s.historyLog().Warn("the history cannot be written for now, what is to be written waits in redis", slog.Any("error", err))
+	}
+}
+
+func (s *service) historyLog() *slog.Logger {
+	return s.log.With(slog.String("setting", "history.postgresUrl"))
 }
 
 // listen speaks HTTPS if there is a certificate.

@@ -15,6 +15,7 @@ import (
 
 	"pushq/handlers"
 	"pushq/internal/exchange"
+	"pushq/internal/serviceaccount"
 	"pushq/internal/template"
 )
 
@@ -79,7 +80,7 @@ func New(options Options) (*Provider, error) {
 	root := strings.TrimSuffix(options.URL, "/")
 	switch options.Mode {
 	case V1:
-		account, err := readServiceAccount(options.ServiceAccount)
+		account, err := serviceaccount.Read(options.ServiceAccount)
 		if err != nil {
 			return nil, fmt.Errorf("fcm.serviceAccount: %w", err)
 		}

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/jwt"
+
+	"pushq/internal/serviceaccount"
 )
 
 const (
@@ -68,7 +70,7 @@ type fetch struct {
 	err   error
 }
 
-func newTokenSource(account serviceAccount, log *slog.Logger) *tokenSource {
+func newTokenSource(account serviceaccount.Account, log *slog.Logger) *tokenSource {
 	life, end := context.WithCancel(context.Background())
 	return &tokenSource{
 		account: &jwt.Config{

@@ -22,11 +22,11 @@ type arrival struct {
 }
 
 func (s *Simulator) serveMessage(w http.ResponseWriter, r *http.Request, protocol protocol) {
-	if !s.enter() {
+	if !s.server.Enter() {
 		reset.Connection(w)
 		return
 	}
-	defer s.leave()
+	defer s.server.Leave()
 	arrival := s.arrive(protocol.name())
 	message, refusal := protocol.read(r, readBody(w, r))
 	outcome := s.decide(arrival, message, refusal, protocol)
@@ -110,20 +110,7 @@ func (s *Simulator) waitFor(r *http.Request, latency time.Duration, outcome outc
 		defer timer.Stop()
 		due = timer.C
 	}
-	return s.wait(r, due)
-}
-
-// wait returns true when it is due, and false when the caller has gone or the simulator
-// stops.
-func (s *Simulator) wait(r *http.Request, due <-chan time.Time) bool {
-	select {
-	case <-due:
-		return true
-	case <-r.Context().Done():
-		return false
-	case <-s.stopped:
-		return false
-	}
+	return s.server.Wait(r, due)
 }
 
 // finish takes a request out of those in flight. Status 0 means no answer.

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"pushq/internal/serviceaccount"
 )
 
 const (
@@ -17,16 +19,6 @@ const (
 	clientEmail = "pushq@simulator.iam.gserviceaccount.com"
 	projectID   = "simulator"
 )
-
-// keyFile is what Google Cloud writes for a service account.
-type keyFile struct {
-	Type         string `json:"type"`
-	ProjectID    string `json:"project_id"`
-	PrivateKeyID string `json:"private_key_id"`
-	PrivateKey   string `json:"private_key"`
-	ClientEmail  string `json:"client_email"`
-	TokenURI     string `json:"token_uri"`
-}
 
 // ServiceAccount returns the key file of the simulator's service account. base is the
 // URL under which its users reach the simulator.
@@ -39,7 +31,7 @@ func (s *Simulator) ServiceAccount(base string) ([]byte, error) {
 	if project == "" {
 		project = projectID
 	}
-	file, err := json.MarshalIndent(keyFile{
+	file, err := json.MarshalIndent(serviceaccount.Account{
 		Type:         "service_account",
 		ProjectID:    project,
 		PrivateKeyID: s.keyID(),
@@ -70,7 +62,7 @@ func ReadKey(path string) (*rsa.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the service account: %w", err)
 	}
-	var file keyFile
+	var file serviceaccount.Account
 	_ = json.Unmarshal(text, &file) // then there is no key in it
 	block, _ := pem.Decode([]byte(file.PrivateKey))
 	if block == nil {

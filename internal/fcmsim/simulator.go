@@ -21,15 +21,13 @@ package fcmsim
 import (
 	"crypto/rand"
 	"crypto/rsa"
-	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"sync"
 	"time"
 
+	"pushq/internal/simserver"
 	"pushq/internal/slidingsecond"
 )
 
@@ -57,17 +55,12 @@ const (
 
 // Simulator is one simulated Firebase. Its methods may be called concurrently.
 type Simulator struct {
-	key *rsa.PrivateKey
-	// stopped is closed by Close.
-	stopped chan struct{}
-	// running counts handlers and the goroutine of Start.
-	running sync.WaitGroup
-	began   time.Time
+	key    *rsa.PrivateKey
+	server *simserver.Server
+	began  time.Time
 
 	mutex      sync.Mutex
 	config     Config
-	closed     bool
-	server     *http.Server
 	inFlight   int
 	round      *round
 	outcome    string // a prefix that every device's token is taken to have
@@ -90,12 +83,12 @@ func New(config Config) (*Simulator, error) {
 		key = made
 	}
 	return &Simulator{
-		key:     key,
-		stopped: make(chan struct{}),
-		began:   time.Now(),
-		config:  config,
-		round:   newRound(0),
-		tokens:  map[string]time.Time{},
+		key:    key,
+		server: simserver.New("Firebase simulator"),
+		began:  time.Now(),
+		config: config,
+		round:  newRound(0),
+		tokens: map[string]time.Time{},
 	}, nil
 }
 
@@ -122,75 +115,13 @@ func (s *Simulator) Handler() http.Handler {
 // It returns the base URL, for example "http://127.0.0.1:39157". A simulator can be
 // started once.
 func (s *Simulator) Start(listen string) (string, error) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.closed {
-		return "", errors.New("start the Firebase simulator: it is closed")
-	}
-	if s.server != nil {
-		return "", errors.New("start the Firebase simulator: it is started already")
-	}
-	listener, err := net.Listen("tcp", listen)
-	if err != nil {
-		return "", fmt.Errorf("start the Firebase simulator: %w", err)
-	}
-	s.server = &http.Server{
-		Handler: s.Handler(),
-		// No ReadTimeout and WriteTimeout: they would end hanging requests. The body
-		// has its own deadline.
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				s.countConnection()
-			}
-		},
-	}
-	server := s.server
-	s.running.Go(func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			slog.Error("Firebase simulator stopped serving", slog.Any("error", err))
-		}
-	})
-	return "http://" + listener.Addr().String(), nil
+	return s.server.Start(listen, s.Handler(), s.countConnection)
 }
 
 // Close stops listening, breaks off every request that has no answer yet, and
 // returns when all of the simulator's goroutines have ended. The ledger and the
 // statistics stay readable. Closing twice is harmless.
-func (s *Simulator) Close() error {
-	s.mutex.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.stopped)
-	}
-	server := s.server
-	s.mutex.Unlock()
-
-	var err error
-	if server != nil {
-		err = server.Close()
-	}
-	s.running.Wait()
-	if err != nil {
-		return fmt.Errorf("close the Firebase simulator: %w", err)
-	}
-	return nil
-}
-
-// enter keeps Close waiting for a request, until leave. It is false after Close.
-func (s *Simulator) enter() bool {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if !s.closed {
-		s.running.Add(1)
-	}
-	return !s.closed
-}
-
-func (s *Simulator) leave() { s.running.Done() }
+func (s *Simulator) Close() error { return s.server.Close() }
 
 func (s *Simulator) countConnection() {
 	s.mutex.Lock()

@@ -57,11 +57,11 @@ func statusOf(fault string) (int, bool) {
 }
 
 func (s *Simulator) serveToken(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
+	if !s.server.Enter() {
 		reset.Connection(w)
 		return
 	}
-	defer s.leave()
+	defer s.server.Leave()
 	s.mutex.Lock()
 	s.round.stats.TokenRequests++
 	fault := s.tokenFault
@@ -70,7 +70,7 @@ func (s *Simulator) serveToken(w http.ResponseWriter, r *http.Request) {
 	problem := s.checkGrant(r, readBody(w, r))
 	switch status, isStatus := statusOf(fault); {
 	case fault == TokenHangs:
-		s.wait(r, nil)
+		s.server.Wait(r, nil)
 		reset.Connection(w)
 	case fault == TokenResets:
 		reset.Connection(w)

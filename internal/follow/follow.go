@@ -30,11 +30,23 @@ type Options struct {
 	Batch  int    // entries handled at once; 100 if 0
 	// Handle deals with entries in the order of the stream, except that those that
 	// another follower has left behind come late. It may be given an entry again. An
-	// error, or a panic, repeats it with the same entries until it succeeds: what can
-	// never succeed it must put aside itself. It is to return soon after ctx has ended.
+	// error repeats it with the same entries until it succeeds, or with those that a
+	// *PartError leaves: what can never succeed it must put aside itself. A panic repeats it with each entry by itself, and one that
+	// makes it panic three times is put aside (AsideKey). It is to return soon after ctx
+	// has ended.
 	Handle func(ctx context.Context, entries []Entry) error
 	Log    *slog.Logger
 }
+
+// A PartError of Handle says that the first entries are dealt with, and why the others are
+// not.
+type PartError struct {
+	Done  int
+	Cause error
+}
+
+func (e *PartError) Error() string { return e.Cause.Error() }
+func (e *PartError) Unwrap() error { return e.Cause }
 
 // A Follower follows one stream.
 type Follower struct {
@@ -58,7 +70,16 @@ const (
 	readTimeout = 2 * time.Second
 	// leaveTimeout is for what is still to be told to Redis when the follower stops.
 	leaveTimeout = 2 * time.Second
+
+	// maxPanics is how often an entry may make Handle panic.
+	maxPanics = 3
+	// maxAside is about how many entries are kept aside, the latest.
+	maxAside = 1000
 )
+
+// AsideKey is the stream of the entries that make the handler of a stream panic: they hold
+// up no others, and wait for somebody to look.
+func AsideKey(stream string) string { return stream + ":aside" }
 
 // New returns a follower; Run makes it work. The client must obey contexts and must not
 // be an auto-pipeline: one of its connections waits most of the time.
@@ -104,23 +125,57 @@ func (f *Follower) Run(ctx context.Context) {
 
 // deal has a batch handled and removes it. It gives up only when ctx ends.
 func (f *Follower) deal(ctx context.Context, entries []Entry) {
+	cause := f.dealWith(ctx, entries)
+	switch {
+	case cause == nil:
+	case len(entries) == 1:
+		f.Log.Error("an entry of a stream is put aside, for dealing with it ends in a panic", slog.String("stream", f.Stream),
+			slog.String("id", entries[0].PushID), slog.String("aside", AsideKey(f.Stream)), slog.Any("error", cause))
+		f.untilDone(ctx, func() error { return f.putAside(ctx, entries[0]) })
+	default: // which of them is it?
+		for place := range entries {
+			f.deal(ctx, entries[place:place+1])
+		}
+	}
+}
+
+// dealWith is deal, and gives up also when Handle panics, too often if there is only one
+// entry.
+func (f *Follower) dealWith(ctx context.Context, entries []Entry) *panicError {
 	stop := f.hold(ctx, entries)
 	defer stop()
 	f.retry.reset()
-	for {
+	for panics := 0; ; {
 		err := f.handle(ctx, entries)
 		f.tell(ctx, "cannot deal with the entries of a stream, trying again", err)
 		if err == nil {
 			break
 		}
+		if part, ok := errors.AsType[*PartError](err); ok && part.Done > 0 {
+			done := entries[:part.Done]
+			f.untilDone(ctx, func() error { return f.remove(ctx, done) })
+			entries = entries[part.Done:]
+			f.retry.reset()
+		}
+		if cause, panicked := errors.AsType[*panicError](err); panicked {
+			if panics++; len(entries) > 1 || panics == maxPanics {
+				return cause
+			}
+		}
 		if !f.retry.wait(ctx) {
 			f.release(ctx, entries)
-			return
+			return nil
 		}
 	}
+	f.untilDone(ctx, func() error { return f.remove(ctx, entries) })
+	return nil
+}
+
+// untilDone repeats what is to be told to Redis, until it has taken that or ctx ends.
+func (f *Follower) untilDone(ctx context.Context, do func() error) {
 	again := backoff{first: f.retry.first, longest: 2 * time.Second}
 	for {
-		err := f.remove(ctx, entries)
+		err := do()
 		f.tell(ctx, "cannot remove entries of a stream, trying again", err)
 		if err == nil || !again.wait(ctx) {
 			return
@@ -128,10 +183,18 @@ func (f *Follower) deal(ctx context.Context, entries []Entry) {
 	}
 }
 
+// A panicError is a panic of Handle.
+type panicError struct {
+	cause any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.cause, e.stack) }
+
 func (f *Follower) handle(ctx context.Context, entries []Entry) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+			err = &panicError{cause, debug.Stack()}
 		}
 	}()
 	return f.Handle(ctx, entries)

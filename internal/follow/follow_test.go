@@ -215,11 +215,8 @@ func TestABatchIsRepeatedUntilItSucceeds(t *testing.T) {
 		calls := 0
 		seen := &diary{handle: func(context.Context, []Entry) error {
 			calls++
-			switch calls {
-			case 2, 3:
+			if 2 <= calls && calls <= 4 {
 				return errors.New("no room")
-			case 4:
-				panic("bug")
 			}
 			return nil
 		}}
@@ -230,6 +227,73 @@ func TestABatchIsRepeatedUntilItSucceeds(t *testing.T) {
 		require.Equal(t, want, seen.got(), "nothing is skipped, nothing twice")
 		require.Equal(t, [][]string{want[:10], want[10:20], want[10:20], want[10:20], want[10:20], want[20:]}, seen.calls())
 		requireEmpty(t, client)
+	})
+}
+
+// What is dealt with before a failure is not dealt with again, by nobody.
+func TestAPartOfABatchIsDone(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		want := add(t, client, 1, 10)
+		ctx, stop := context.WithCancel(t.Context())
+		seen := &diary{}
+		seen.handle = func(_ context.Context, entries []Entry) error {
+			switch len(entries) {
+			case 10, 7:
+				return &PartError{3, errors.New("no room")}
+			case 4:
+				stop()
+				return &PartError{1, errors.New("no room")}
+			default:
+				return nil
+			}
+		}
+		f := newFollower(client, seen)
+		f.Run(ctx)
+		require.Equal(t, [][]string{want, want[3:], want[6:]}, seen.calls())
+		require.EqualValues(t, 3, client.XLen(t.Context(), stream).Val())
+		start(t, newFollower(client, seen))
+		seen.await(t, 3)
+		require.Equal(t, want[7:], seen.got())
+		requireEmpty(t, client)
+	})
+}
+
+// An entry that makes the handler panic is put aside, as it is, and holds up no other.
+func TestAnEntryThatMakesTheHandlerPanicIsPutAside(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		want := add(t, client, 1, 30)
+		poison := map[string]bool{want[4]: true, want[17]: true}
+		panicked := map[string]int{}
+		passing := true // a panic that does not come again is no reason
+		seen := &diary{handle: func(_ context.Context, entries []Entry) error {
+			for _, entry := range entries {
+				if entry.PushID == want[9] && len(entries) == 1 && passing {
+					passing = false
+					panic("once")
+				}
+				if poison[entry.PushID] {
+					panicked[entry.PushID]++
+					panic("cannot deal with it")
+				}
+			}
+			return nil
+		}}
+		f := newFollower(client, seen)
+		f.Batch = 10
+		start(t, f)
+		seen.await(t, 28)
+		requireEmpty(t, client)
+		want = slices.DeleteFunc(want, func(push string) bool { return poison[push] })
+		require.ElementsMatch(t, want, seen.got())
+		aside, err := client.XRange(t.Context(), AsideKey(stream), "-", "+").Result()
+		require.NoError(t, err)
+		require.Len(t, aside, 2)
+		for place, push := range []string{"push-00005", "push-00018"} {
+			require.Equal(t, map[string]any{"id": push, "record": `{"push":"` + push + `"}`}, aside[place].Values)
+			require.Equal(t, 1+maxPanics, panicked[push], "once with others, and then by itself")
+		}
+		add(t, client, 31, 32)
+		seen.await(t, 30)
 	})
 }
 

@@ -149,6 +149,23 @@ func (f *Follower) remove(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
+// putAside moves an entry to the stream of those that nobody can deal with.
+func (f *Follower) putAside(ctx context.Context, entry Entry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if _, err := f.redis.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.XAdd(ctx, &redis.XAddArgs{
+			Stream: AsideKey(f.Stream), MaxLen: maxAside, Approx: true, Values: []any{"id", entry.PushID, "record", entry.Record},
+		})
+		pipe.XAck(ctx, f.Stream, f.Group, entry.StreamID)
+		pipe.XDel(ctx, f.Stream, entry.StreamID)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("put an entry of stream %s aside: %w", f.Stream, err)
+	}
+	return nil
+}
+
 // release makes others take over entries as soon as they look. If Redis does not take
 // that, they do it when this follower has been silent for long enough.
 func (f *Follower) release(ctx context.Context, entries []Entry) {

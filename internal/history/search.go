@@ -61,7 +61,7 @@ func (s *Store) Search(ctx context.Context, query Query) (Page, error) {
 	}
 	page, err := s.search(ctx, text, arguments, query.Limit)
 	if err != nil {
-		return Page{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return Page{}, fmt.Errorf("%w: %w", ErrUnavailable, explain(err))
 	}
 	return page, nil
 }

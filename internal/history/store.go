@@ -72,5 +72,12 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 // Close ends the connections. No call may be under way.
 func (s *Store) Close() { s.pool.Close() }
 
-// Check returns an error if the database does not answer.
-func (s *Store) Check(ctx context.Context) error { return s.pool.Ping(ctx) }
+// Check returns an error if the database does not answer, or cannot be given its tables.
+func (s *Store) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if err := s.migrate(ctx); err != nil {
+		return explain(err)
+	}
+	return explain(s.pool.Ping(ctx))
+}

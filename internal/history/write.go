@@ -33,7 +33,7 @@ func (s *Store) Write(ctx context.Context, rows []Row) error {
 	ordered := slices.Clone(rows)
 	slices.SortStableFunc(ordered, func(a, b Row) int { return strings.Compare(a.PushID, b.PushID) })
 	if err := s.write(ctx, ordered); err != nil {
-		return fmt.Errorf("write to the history: %w", err)
+		return fmt.Errorf("write to the history: %w", explain(err))
 	}
 	return nil
 }

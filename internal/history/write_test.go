@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -249,6 +250,24 @@ func TestTextsThatPostgreSQLRefuses(t *testing.T) {
 			w.values("SELECT (" + query + ")::text")[0])
 	}
 	require.Equal(t, []string{"20001 20002"}, w.values("SELECT format('%s %s', length(metadata->>'long'), length(metadata->>'fraction')) FROM audit_logs WHERE push_id = '02'"))
+}
+
+// Metadata of a megabyte, of which nobody knows where it comes from: no message is that long.
+func TestLargeMetadata(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const pushes = 5
+	var rows []Row
+	for number := range pushes {
+		text, err := json.Marshal(map[string]string{"text": randomText(1 << 20)})
+		require.NoError(t, err)
+		push := fcmPush("user", "welcome")
+		push.Notification = []byte(strings.Replace(string(push.Notification), `{"campaign":"autumn"}`, string(text), 1))
+		rows = append(rows, row(tasks.FCM, fmt.Sprintf("PUSH-%03d", number), sent(push)))
+	}
+	w.write(rows...)
+	w.requireCounts(pushes, pushes, pushes, 0)
+	require.Equal(t, []string{"1048576"}, w.values("SELECT DISTINCT length(notification->'metadata'->>'text')::text FROM push_notifications"))
 }
 
 // A text that is far too long for an index is stored, and found.

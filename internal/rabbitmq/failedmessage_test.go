@@ -38,6 +38,29 @@ func TestFailedMessage(t *testing.T) {
 	}
 }
 
+func TestFailedMessageOfALargeOne(t *testing.T) {
+	t.Parallel()
+	read := func(original []byte) (kept, reason string) {
+		var message struct {
+			Original string `json:"original_message"`
+			Reason   string `json:"failure_reason"`
+		}
+		require.NoError(t, json.Unmarshal(FailedMessage(original, "too large", failedAt), &message))
+		return message.Original, message.Reason
+	}
+	kept, reason := read(bytes.Repeat([]byte("x"), maxOriginal))
+	require.Len(t, kept, maxOriginal)
+	require.Equal(t, "too large", reason)
+	for _, filling := range []string{"x", "\x00", "é", "\xff"} {
+		large := []byte(strings.Repeat(filling, maxOriginal)[:maxOriginal+1-len(filling)%2] + "!")
+		kept, reason = read(large)
+		require.NotEmpty(t, kept)
+		require.LessOrEqual(t, len(kept), 3*keptOfLarge)
+		require.Contains(t, reason, "too large (the message has")
+		require.Less(t, len(FailedMessage(large, reason, failedAt)), 1<<20)
+	}
+}
+
 func FuzzFailedMessage(f *testing.F) {
 	for _, original := range []string{"", "{}", "{", "\xff", `{"a":"\ud800"}`, " 1 ", strings.Repeat("[", 20_000)} {
 		f.Add([]byte(original), "reason")

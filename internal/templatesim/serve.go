@@ -12,13 +12,12 @@ import (
 const jsonMediaType = "application/json"
 
 func (s *Simulator) serveTemplate(w http.ResponseWriter, r *http.Request) {
-	code, language := r.PathValue("code"), r.URL.Query().Get("language")
-	arrival := s.arrive(code, language)
-	if arrival == nil {
+	if !s.server.Enter() {
 		reset.Connection(w)
 		return
 	}
-	defer s.running.Done()
+	defer s.server.Leave()
+	arrival := s.arrive(r.PathValue("code"), r.URL.Query().Get("language"))
 
 	// The books come first: who has the answer must find it in the ledger.
 	if !s.wait(r, arrival.trouble) || arrival.trouble.ending == resets {
@@ -44,14 +43,10 @@ type arrival struct {
 	plain   string // the code without the prefix that asks for trouble
 }
 
-// arrive enters a request into the books, or returns nil after Close.
+// arrive enters a request into the books.
 func (s *Simulator) arrive(code, language string) *arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.running.Add(1)
 	books := s.books
 	request := books.add(code, language)
 	asked, plain := troubleFor(s.trouble + code)
@@ -72,14 +67,7 @@ func (s *Simulator) wait(r *http.Request, asked trouble) bool {
 	if asked.ending != hangs {
 		due = time.After(latency)
 	}
-	select {
-	case <-due:
-		return true
-	case <-r.Context().Done():
-		return false
-	case <-s.stopped:
-		return false
-	}
+	return s.server.Wait(r, due)
 }
 
 // finish notes the end of a request. Status 0 means no answer.

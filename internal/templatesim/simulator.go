@@ -13,13 +13,12 @@
 package templatesim
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"pushq/internal/simserver"
 )
 
 // Config says how a Simulator behaves. The zero value has the built-in templates and
@@ -40,14 +39,9 @@ const defaultLedgerSize = 100_000
 type Simulator struct {
 	config    Config
 	templates map[name]Template
-	// stopped is closed by Close.
-	stopped chan struct{}
-	// running counts handlers and the goroutine of Start.
-	running sync.WaitGroup
+	server    *simserver.Server
 
 	mu      sync.Mutex
-	closed  bool
-	server  *http.Server
 	books   *books
 	trouble string // a prefix that every code is taken to have
 }
@@ -70,7 +64,7 @@ func New(config Config) *Simulator {
 	return &Simulator{
 		config:    config,
 		templates: templates,
-		stopped:   make(chan struct{}),
+		server:    simserver.New("template simulator"),
 		books:     newBooks(config.LedgerSize),
 	}
 }
@@ -91,57 +85,13 @@ func (s *Simulator) Handler() http.Handler {
 // the base URL, for example "http://127.0.0.1:39157", which is pushq's template.url. A
 // simulator can be started once.
 func (s *Simulator) Start(listen string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return "", errors.New("start the template simulator: it is closed")
-	}
-	if s.server != nil {
-		return "", errors.New("start the template simulator: it is started already")
-	}
-	listener, err := net.Listen("tcp", listen)
-	if err != nil {
-		return "", fmt.Errorf("start the template simulator: %w", err)
-	}
-	s.server = &http.Server{
-		Handler: s.Handler(),
-		// No ReadTimeout and no WriteTimeout: they would end hanging and slow requests.
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
-	}
-	server := s.server
-	s.running.Go(func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			slog.Error("template simulator stopped serving", "error", err)
-		}
-	})
-	return "http://" + listener.Addr().String(), nil
+	return s.server.Start(listen, s.Handler(), nil)
 }
 
 // Close stops listening, breaks off every request that has no answer yet, and returns
 // when all of the simulator's goroutines have ended. The ledger stays readable. Closing
 // twice is harmless.
-func (s *Simulator) Close() error {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.stopped)
-	}
-	server := s.server
-	s.mu.Unlock()
-
-	var err error
-	if server != nil {
-		err = server.Close()
-	}
-	s.running.Wait()
-	if err != nil {
-		return fmt.Errorf("close the template simulator: %w", err)
-	}
-	return nil
-}
+func (s *Simulator) Close() error { return s.server.Close() }
 
 // SetTrouble makes every request that arrives from now on end as if its code began with
 // the prefix, see troubleFor; "" ends that. A prefix that asks for nothing is an error.

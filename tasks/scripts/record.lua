@@ -33,9 +33,8 @@ local function decode_record(stored, push)
   if not stored then return {} end
   local head = record_head(push)
   local rest = starts_with(stored, head) and string.sub(stored, #head + 1)
-  if rest and rest ~= '}' then
-    return cjson.decode('{' .. string.sub(rest, 2))
-  end
+  if rest == '}' then return {} end
+  if rest then return cjson.decode('{' .. string.sub(rest, 2)) end
   local record = cjson.decode(stored)
   record.push = nil
   return record
@@ -43,7 +42,7 @@ end
 
 -- Returns the text that is stored.
 local function store_record(key, push, record, seconds)
-  local rest = string.sub(cjson.encode(record), 2)
+  local rest = next(record) and string.sub(cjson.encode(record), 2) or '}' -- not [], as some encode it
   local text = record_head(push) .. (rest == '}' and '' or ',') .. rest
   redis.call('SET', key, text, 'EX', seconds)
   return text

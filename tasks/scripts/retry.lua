@@ -5,6 +5,8 @@
 -- KEYS[1] record of the push
 -- ARGV[1] time of the end that the caller has seen, in milliseconds; 0 for none
 -- ARGV[2] seconds that the record lives until the push ends
+-- ARGV[3] push, as JSON: cjson would make other numbers and lists of a notification's, or
+-- fail (1e999)
 --
 -- Returns '' if the push may be run, or the state that forbids it: SENT, or an
 -- end that another run has written since the caller looked. May be repeated.
@@ -12,7 +14,7 @@
 
 local stored = redis.call('GET', KEYS[1])
 if not stored then return '' end
-local record = cjson.decode(stored)
+local record = decode_record(stored, ARGV[3])
 local attempts = record.attempts or {}
 for _, attempt in ipairs(attempts) do
   if attempt.status == 'OK' then return 'SENT' end
@@ -23,5 +25,5 @@ record['end'] = nil
 record.endedAt = nil
 record.budget = nil
 record.budgetFrom = #attempts > 0 and #attempts or nil
-redis.call('SET', KEYS[1], cjson.encode(record), 'EX', ARGV[2])
+store_record(KEYS[1], ARGV[3], record, ARGV[2])
 return ''

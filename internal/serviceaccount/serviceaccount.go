@@ -1,4 +1,5 @@
-package fcm
+// Package serviceaccount reads the key file that Google Cloud writes for a service account.
+package serviceaccount
 
 import (
 	"cmp"
@@ -10,8 +11,8 @@ import (
 	"fmt"
 )
 
-// serviceAccount is what Google Cloud writes into a service account's key file.
-type serviceAccount struct {
+// An Account is what is in the key file.
+type Account struct {
 	Type         string `json:"type"`
 	ProjectID    string `json:"project_id"`
 	PrivateKeyID string `json:"private_key_id"`
@@ -22,10 +23,10 @@ type serviceAccount struct {
 
 const googleTokenURI = "https://oauth2.googleapis.com/token"
 
-// readServiceAccount checks as much as can be checked without asking Google. Its errors
-// quote nothing of the file.
-func readServiceAccount(file []byte) (serviceAccount, error) {
-	var account serviceAccount
+// Read checks as much as can be checked without asking Google. Its errors quote nothing of
+// the file.
+func Read(file []byte) (Account, error) {
+	var account Account
 	if len(file) == 0 {
 		return account, errors.New("must be set in mode v1: the key file of a service account")
 	}
