@@ -12,8 +12,8 @@ test: ## install what the tests start if it is missing, then run them all
 	@./scripts/ensure $(TOOLS)
 	go test -race -p 1 -timeout 15m ./...
 
-test-faults: ## kill, freeze, cut off and slow down what runs, at full length, and count what was lost (seven minutes)
-	@./scripts/ensure redis-server
+test-faults: ## kill, freeze, cut off and slow down what runs, at full length, and count what was lost (ten minutes)
+	@./scripts/ensure redis-server postgres rabbitmq-server
 	go test -race -count=1 -v -timeout 60m ./faults -full
 
 bench: ## measure pushq beside its alternatives (an hour and a half); ARGS='--only drain', ARGS=--quick, ARGS=--list

@@ -66,17 +66,27 @@ func (a account) String() string {
 func (w *world) reckon(c *callers, api *testenv.Process) account {
 	w.t.Helper()
 	a := w.count(c, api)
-	require.Empty(w.t, a.lost, "accepted, and not found any more")
-	require.Zero(w.t, a.unexplained, "deliveries that no attempt accounts for")
+	a.requireNothingLost(w.t)
 	return a
+}
+
+func (a account) requireNothingLost(t *testing.T) {
+	t.Helper()
+	require.Empty(t, a.lost, "accepted, and not found any more")
+	require.Zero(t, a.unexplained, "deliveries that no attempt accounts for")
 }
 
 // count is reckon for faults in which Redis itself may lose something.
 func (w *world) count(c *callers, api *testenv.Process) account {
 	w.t.Helper()
+	return count(w.t, c, api, w.Deliveries())
+}
+
+// count is for deliveries, by user, of any provider.
+func count(t *testing.T, c *callers, api *testenv.Process, deliveries map[string]int) account {
+	t.Helper()
 	pushes, err := c.readAll(api)
-	require.NoError(w.t, err)
-	deliveries := w.Deliveries()
+	require.NoError(t, err)
 	a := account{pushes: pushes}
 	for _, posting := range c.all() {
 		delivered, explained := deliveries[posting.user], 1
@@ -85,7 +95,7 @@ func (w *world) count(c *callers, api *testenv.Process) account {
 		switch {
 		case found:
 			a.accepted++
-			a.countState(w.t, posting.id, push, delivered)
+			a.countState(t, posting.id, push, delivered)
 			explained = push.explained()
 		case posting.status == http.StatusAccepted:
 			a.accepted++
@@ -98,9 +108,9 @@ func (w *world) count(c *callers, api *testenv.Process) account {
 		}
 		a.unexplained += max(delivered-explained, 0)
 	}
-	require.Equal(w.t, a.accepted, a.sent+a.failed+a.givenUp+a.queued+len(a.lost))
-	w.t.Log(a)
-	accounts.add(fmt.Sprintf("%s: %s", w.t.Name(), a))
+	require.Equal(t, a.accepted, a.sent+a.failed+a.givenUp+a.queued+len(a.lost))
+	t.Log(a)
+	accounts.add(fmt.Sprintf("%s: %s", t.Name(), a))
 	return a
 }
 

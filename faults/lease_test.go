@@ -16,7 +16,7 @@ import (
 func expireLeases(t *testing.T, client *redis.Client) {
 	t.Helper()
 	ctx := context.Background()
-	for _, queue := range tasks.Swrve.Queues() {
+	for _, queue := range append(tasks.Swrve.Queues(), tasks.FCM.Queues()...) {
 		key := "asynq:{" + queue + "}:lease"
 		members, err := client.ZRange(ctx, key, 0, -1).Result()
 		require.NoError(t, err)

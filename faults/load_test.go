@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"pushq/internal/testenv"
 )
 
 // A posting is one push that a caller has posted, and what the caller was told.
@@ -29,6 +31,8 @@ type callers struct {
 	// insistent callers send an idempotency key, and repeat a push until they know
 	// what became of it.
 	insistent bool
+	// notifications makes them post messages for Firebase.
+	notifications bool
 
 	mutex    sync.Mutex
 	begun    int
@@ -104,7 +108,11 @@ func (c *callers) postAs(user, url string, more ...string) {
 
 func (c *callers) try(posting *posting, url string, more []string) {
 	fields := append([]string{`"platform":"IOS"`, `"messagePrototypeKey":"Hello"`, fmt.Sprintf(`"pushKey":%q`, posting.user), `"message":"Hello client!"`}, more...)
-	request, err := http.NewRequest(http.MethodPost, url+"/push", strings.NewReader("{"+strings.Join(fields, ",")+"}"))
+	address, body := url+"/push", "{"+strings.Join(fields, ",")+"}"
+	if c.notifications {
+		address, body = url+"/notifications", testenv.NotificationTo(posting.user)
+	}
+	request, err := http.NewRequest(http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
 		c.t.Error(err)
 		return

@@ -33,6 +33,14 @@ func length(short, long time.Duration) time.Duration {
 	return short
 }
 
+// several is how many of something a fault meets: few as a rule.
+func several(few, many int) int {
+	if *full {
+		return many
+	}
+	return few
+}
+
 // accounts are the counts of all tests, printed together at the end.
 var accounts summary
 

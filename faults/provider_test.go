@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,7 +110,8 @@ func TestProviderIsFourTimesSlower(t *testing.T) {
 
 	postings := callers.all()[herd:]
 	t.Logf("an immediate push, POST to provider, p95: %s before, %s while slow, %s after that",
-		w.percentile95(postings, start, slow), w.percentile95(postings, slow, quickAgain), w.percentile95(postings, quickAgain, end))
+		percentile(w.swrveLatencies(postings, start, slow), 95), percentile(w.swrveLatencies(postings, slow, quickAgain), 95),
+		percentile(w.swrveLatencies(postings, quickAgain, end), 95))
 }
 
 // Everybody is answered 429 with Retry-After for a while. Each such answer holds
@@ -159,23 +159,4 @@ func TestProviderAsksToWait(t *testing.T) {
 	}
 	t.Logf("%d requests were answered 429", total)
 	require.GreaterOrEqual(t, total, 3, "one after each pause")
-}
-
-// percentile95 is the time from POST to provider that 95 % of the pushes posted
-// in a time did not exceed.
-func (w *world) percentile95(postings []posting, from, to time.Time) time.Duration {
-	arrived := make(map[string]time.Time)
-	for _, request := range w.Swrve.Ledger() {
-		if _, again := arrived[request.User]; !again {
-			arrived[request.User] = request.ArrivedAt
-		}
-	}
-	var took []time.Duration
-	for _, posting := range postings {
-		if posting.posted.After(from) && posting.posted.Before(to) {
-			took = append(took, arrived[posting.user].Sub(posting.posted))
-		}
-	}
-	slices.Sort(took)
-	return took[(len(took)*95+99)/100-1].Round(time.Millisecond)
 }

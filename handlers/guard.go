@@ -59,7 +59,7 @@ func breakerResult(outcome Outcome) breaker.Result {
 }
 
 // tellBreaker gives the permit back, once. If Redis does not take that, the permit is
-// forgotten after a while.
+// soon forgotten.
 func (r *run) tellBreaker(result breaker.Result) {
 	if r.permit == nil {
 		return

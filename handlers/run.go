@@ -183,7 +183,7 @@ func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
 			return false, r.withdraw(answer)
 		}
 		time.Sleep(time.Until(slot.At))
-		if time.Since(begunAt) > staleAttempt {
+		if time.Since(begunAt) > staleAttempt || r.permit != nil && r.permit.Lapsed() {
 			r.slots.Drop()
 			return false, r.withdraw(&deferral{reason: "the worker was paused before it could send", until: time.Now().Add(shortDelay)})
 		}

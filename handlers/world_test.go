@@ -19,6 +19,7 @@ import (
 
 	"pushq/handlers"
 	"pushq/handlers/swrve"
+	"pushq/internal/breaker"
 	"pushq/internal/limiter"
 	"pushq/internal/metrics"
 	"pushq/internal/redisconn"
@@ -87,6 +88,7 @@ type workforce struct {
 	quiet           bool // logs warnings only
 
 	recordsClient redis.UniversalClient
+	breaker       *breaker.Breaker // none
 	provider      func(handlers.Provider) handlers.Provider
 	slots         func(handlers.Slots) handlers.Slots
 	handler       func(asynq.Handler) asynq.Handler
@@ -139,7 +141,7 @@ func (w *world) work(force workforce) (stop func()) {
 	}
 	delivery := handlers.NewDelivery(handlers.Options{
 		Channel: tasks.Swrve, MaxAttempts: force.maxAttempts, Policy: scheduler.FixedDelay{Delay: retryDelay},
-		Timeout: force.timeout, Zone: force.zone, Metrics: w.metrics.Channel(tasks.Swrve.Name), Log: log,
+		Timeout: force.timeout, Breaker: force.breaker, Zone: force.zone, Metrics: w.metrics.Channel(tasks.Swrve.Name), Log: log,
 	}, provider, tasks.NewRecords(force.recordsClient, tasks.Swrve, retention), slots, w.reader, force.clock)
 	var handler asynq.Handler = delivery
 	if force.handler != nil {

@@ -199,9 +199,9 @@ func TestTheDocumentedRightsAreEnoughForNotifications(t *testing.T) {
 	waitFor(t, serve, accept(t, serve, "user"), tasks.Sent, 20*time.Second)
 	posted, _ := notify(t, serve, notificationBody("posted"))
 	waitFor(t, serve, posted, tasks.Sent, 20*time.Second)
-	publishAll(t, rabbit, []string{notificationBody("queued"), notificationBody("UNREGISTERED-1"), "hello"})
+	rabbit.Publish(t, messagesQueue, notificationBody("queued"), notificationBody("UNREGISTERED-1"), "hello")
 	testenv.Eventually(t, 20*time.Second, "what was in the queue is delivered", func() bool { return w.delivered()["queued"] == 1 })
-	testenv.Eventually(t, 20*time.Second, "what cannot be is in the queue of failures", func() bool { return depth(t, rabbit, failuresQueue) == 2 })
+	testenv.Eventually(t, 20*time.Second, "what cannot be is in the queue of failures", func() bool { return rabbit.Depth(t, failuresQueue) == 2 })
 	require.NoError(t, w.firebase.SetOutcome("503-"))
 	refused, _ := notify(t, serve, notificationBody("refused"))
 	client := redis.NewClient(&redis.Options{Addr: w.Redis.Addr(), DB: 1})
@@ -217,8 +217,8 @@ func TestTheDocumentedRightsAreEnoughForNotifications(t *testing.T) {
 		})
 	}
 	testenv.Eventually(t, 20*time.Second, "the history of all", func() bool {
-		pushes, _ := rows(t, database, "push_notifications", "id")
-		audited, _ := rows(t, database, "audit_logs", "push_id")
+		pushes, _ := database.Rows(t, "push_notifications", "id")
+		audited, _ := database.Rows(t, "audit_logs", "push_id")
 		return pushes == 5 && audited == 4
 	})
 	found, err := execute("history", "search", "--user", "user-refused", "--server", serve.URL())
@@ -237,7 +237,7 @@ func TestTheDocumentedRightsAreEnoughForNotifications(t *testing.T) {
 	database.Start()
 	worker := w.startReady("worker", append(w.settings, settings...)...)
 	testenv.Eventually(t, 30*time.Second, "its row", func() bool {
-		audited, _ := rows(t, database, "audit_logs", "push_id")
+		audited, _ := database.Rows(t, "audit_logs", "push_id")
 		return audited == 5
 	})
 

@@ -158,8 +158,8 @@ func TestAClusterTakesNotifications(t *testing.T) {
 
 	waitFor(t, serve, accept(t, serve, "user"), tasks.Sent, 20*time.Second) // the other channel
 	testenv.Eventually(t, 20*time.Second, "the history of all", func() bool {
-		pushes, _ := rows(t, database, "push_notifications", "id")
-		audited, _ := rows(t, database, "audit_logs", "push_id")
+		pushes, _ := database.Rows(t, "push_notifications", "id")
+		audited, _ := database.Rows(t, "audit_logs", "push_id")
 		return pushes == devices+3 && audited == devices+2
 	})
 	for device, count := range w.delivered() {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +34,35 @@ func TestAPushCostsAtMostSixRedisCommands(t *testing.T) {
 	t.Logf("%.2f commands a push", perPush)
 	require.LessOrEqual(t, perPush, most)
 	require.Greater(t, perPush, 2.0, "the count is not one of commands") // Begin and Finish
+}
+
+// The same for the channel with templates: its idempotency key, the circuit breaker and
+// those who follow its pushes cost more.
+func TestANotificationCostsAtMostTwentyFiveRedisCommands(t *testing.T) {
+	t.Parallel()
+	const notifications, most = 500, 25.0
+	w := newFCMWorld(t)
+	api := w.startReady("api", w.settings...)
+	w.startReady("worker", w.settings...)
+	commands := testenv.CountCommands(t, w.Redis.Addr())
+	const callers = 8
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			for number := caller; number < notifications; number += callers {
+				notify(t, api, notificationBody(fmt.Sprintf("device-%d", number)))
+			}
+		})
+	}
+	all.Wait()
+	client := w.Redis.Client(t)
+	testenv.Eventually(t, time.Minute, "all to be delivered, and others to be told", func() bool {
+		return w.firebase.Stats().Delivered == notifications && client.XLen(t.Context(), tasks.FCM.FollowKey(idempotencyFollower)).Val() == 0
+	})
+	perPush := float64(commands.Load()) / notifications
+	t.Logf("%.2f commands a notification", perPush)
+	require.LessOrEqual(t, perPush, most)
+	require.Greater(t, perPush, 4.0, "the count is not one of commands") // Begin, Finish, and those of the breaker
 }
 
 // What an idle worker costs is what it asks Redis: 100 polls a second and queue

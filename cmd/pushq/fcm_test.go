@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,12 +17,18 @@ import (
 	"pushq/tasks"
 )
 
+const (
+	messagesQueue = "push.queue"
+	failuresQueue = "failed.queue"
+)
+
 // An fcmWorld has a simulated Firebase and template service too.
 type fcmWorld struct {
 	*world
 	firebase  *fcmsim.Simulator
 	templates *templatesim.Simulator
 	settings  []string
+	delivered func() map[string]int // how often each device got a message
 }
 
 func newFCMWorld(t *testing.T) *fcmWorld {
@@ -33,22 +38,9 @@ func newFCMWorld(t *testing.T) *fcmWorld {
 
 func newFCMWorldIn(t *testing.T, w *world) *fcmWorld {
 	t.Helper()
-	firebase, err := fcmsim.New(fcmsim.Config{})
-	require.NoError(t, err)
-	url, err := firebase.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = firebase.Close() })
-	templates := templatesim.New(templatesim.Config{})
-	templatesURL, err := templates.Start("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = templates.Close() })
-	account, err := firebase.ServiceAccount(url)
-	require.NoError(t, err)
+	fcm := testenv.StartFCM(t, fcmsim.Config{})
 	return &fcmWorld{
-		world: w, firebase: firebase, templates: templates,
-		settings: []string{
-			"FCM_ENABLED=true", "FCM_URL=" + url, "FCM_SERVICEACCOUNT=" + string(account), "TEMPLATE_URL=" + templatesURL,
-		},
+		world: w, firebase: fcm.Firebase, templates: fcm.Templates, settings: fcm.Settings, delivered: fcm.Delivered,
 	}
 }
 
@@ -57,22 +49,9 @@ func (w *fcmWorld) serve(settings ...string) *testenv.Process {
 	return w.startReady("serve", append(w.settings, settings...)...)
 }
 
-// delivered counts how often each device got a message.
-func (w *fcmWorld) delivered() map[string]int {
-	count := map[string]int{}
-	for _, request := range w.firebase.Ledger() {
-		if request.Delivered {
-			count[request.Token]++
-		}
-	}
-	return count
-}
-
 // notificationBody is a message to a device; the key is the device's, too.
 func notificationBody(device string, replaced ...string) string {
-	body := fmt.Sprintf(`{"trace_id":"trace-%[1]s","idempotency_key":"key-%[1]s","user_id":"user-%[1]s","notification_type":"push",
-		"recipient":"%[1]s","template_code":"welcome_notification","variables":{"name":"Ada","link":"https://example.com/welcome"},"language":"en","metadata":{}}`, device)
-	return strings.NewReplacer(replaced...).Replace(body)
+	return strings.NewReplacer(replaced...).Replace(testenv.NotificationTo(device))
 }
 
 // notify posts a message that must be accepted, and returns the push's id.
@@ -159,36 +138,5 @@ func TestANotificationThatCannotBeSentSaysWhy(t *testing.T) {
 		testenv.Eventually(t, 5*time.Second, "others are told", func() bool {
 			return w.Redis.Client(t).Get(t.Context(), "idempotency:key-"+device).Val() == tasks.IdempotencyFailed
 		})
-	}
-}
-
-// A Firebase that does not work is reached by five requests, and then by a probe in each
-// openFor; every push waits, and none is counted.
-func TestADeadFirebaseIsLeftInPeace(t *testing.T) {
-	t.Parallel()
-	w := newFCMWorld(t)
-	require.NoError(t, w.firebase.SetOutcome("503-"))
-	const openFor = 3 * time.Second
-	settings := []string{"FCM_BREAKER_OPENFOR=3s", "FCM_RETRY_MAXATTEMPTS=20"}
-	processes := []*testenv.Process{w.serve(settings...), w.serve(settings...)}
-	const messages = 200
-	ids := make([]string, messages)
-	for number := range ids {
-		ids[number], _ = notify(t, processes[number%2], notificationBody(fmt.Sprintf("device-%d", number)))
-	}
-	testenv.Eventually(t, 10*time.Second, "the breaker is open", func() bool {
-		return w.Redis.Client(t).Get(t.Context(), "circuit:push_worker:fcm:state").Val() == "open"
-	})
-	time.Sleep(4 * openFor) // it is dead for so long
-	reached := len(w.firebase.Ledger())
-	require.GreaterOrEqual(t, reached, 5)
-	require.LessOrEqual(t, reached, 5+5, "five, and a probe in each of the times since")
-	require.NoError(t, w.firebase.SetOutcome(""))
-	for _, id := range ids {
-		waitFor(t, processes[0], id, tasks.Sent, time.Minute)
-	}
-	require.Len(t, w.delivered(), messages)
-	for device, count := range w.delivered() {
-		require.Equal(t, 1, count, device)
 	}
 }

@@ -305,7 +305,7 @@ func TestBadNotificationsFromRabbitMQ(t *testing.T) {
 		t.Helper()
 		batch++
 		device := fmt.Sprintf("good-%d", batch)
-		publishAll(t, rabbit, []string{messageTo(device)})
+		rabbit.Publish(t, messagesQueue, messageTo(device))
 		testenv.Eventually(t, 30*time.Second, "a good message after bad ones", func() bool { return w.delivered()[device] == 1 })
 	}
 
@@ -317,7 +317,7 @@ func TestBadNotificationsFromRabbitMQ(t *testing.T) {
 		for _, message := range part {
 			bodies = append(bodies, string(message.Body))
 		}
-		publishAll(t, rabbit, bodies)
+		rabbit.Publish(t, messagesQueue, bodies...)
 		failures := takeFailures(t, rabbit, len(part))
 		for _, message := range part {
 			failed, found := failures[inJSON(t, message.Body)]
@@ -333,7 +333,7 @@ func TestBadNotificationsFromRabbitMQ(t *testing.T) {
 	for device, failing := range failingNotifications() {
 		bodies = append(bodies, messageTo(device, failing.replaced...))
 	}
-	publishAll(t, rabbit, bodies)
+	rabbit.Publish(t, messagesQueue, bodies...)
 	failures := takeFailures(t, rabbit, len(bodies))
 	for device, failing := range failingNotifications() {
 		failed, found := failures[messageTo(device, failing.replaced...)]
@@ -346,13 +346,13 @@ func TestBadNotificationsFromRabbitMQ(t *testing.T) {
 	for device, odd := range oddNotifications() {
 		bodies = append(bodies, messageTo(device, odd.replaced...))
 	}
-	publishAll(t, rabbit, bodies)
+	rabbit.Publish(t, messagesQueue, bodies...)
 	testenv.Eventually(t, 30*time.Second, "the odd ones to be delivered", func() bool { return len(w.delivered()) == batch+len(bodies) })
 	w.requireOddOnesDelivered()
 	requireStillTaking()
 	w.requireNothingStuck()
-	require.Zero(t, depth(t, rabbit, messagesQueue))
-	require.Zero(t, depth(t, rabbit, failuresQueue))
+	require.Zero(t, rabbit.Depth(t, messagesQueue))
+	require.Zero(t, rabbit.Depth(t, failuresQueue))
 }
 
 // What senders and operators of RabbitMQ may have set makes no difference, and a queue that
@@ -398,7 +398,7 @@ func TestMessagesOfOtherSenders(t *testing.T) {
 	for device := range senders {
 		require.Equal(t, 1, w.delivered()[device], device)
 	}
-	testenv.Eventually(t, 30*time.Second, "the compressed one to be refused", func() bool { return depth(t, rabbit, failuresQueue) == 1 })
+	testenv.Eventually(t, 30*time.Second, "the compressed one to be refused", func() bool { return rabbit.Depth(t, failuresQueue) == 1 })
 
 	// The queue of failures has room for one more. What it refuses waits, in RabbitMQ or
 	// in Redis, and the log says so.
@@ -410,7 +410,7 @@ func TestMessagesOfOtherSenders(t *testing.T) {
 	put(amqp.Publishing{Body: []byte(messageTo("good"))})
 	testenv.Eventually(t, 30*time.Second, "a good message beside them", func() bool { return w.delivered()["good"] == 1 })
 	pushq.WaitForLine("RabbitMQ refuses the message: the queue may be full", 30*time.Second)
-	require.Equal(t, 2, depth(t, rabbit, failuresQueue))
+	require.Equal(t, 2, rabbit.Depth(t, failuresQueue))
 	pushq.Terminate() // and they outlive the process
 	require.Zero(t, pushq.Wait(30*time.Second))
 	w.startReady("worker", append(w.settings, "RABBITMQ_URL="+rabbit.URL())...)
@@ -421,5 +421,5 @@ func TestMessagesOfOtherSenders(t *testing.T) {
 		require.Contains(t, failures, original)
 	}
 	w.requireNothingStuck()
-	require.Zero(t, depth(t, rabbit, messagesQueue))
+	require.Zero(t, rabbit.Depth(t, messagesQueue))
 }

@@ -118,13 +118,13 @@ func TestSecretsAndTextsOfNotificationsAreNotShown(t *testing.T) {
 
 	// What RabbitMQ brings, around its own restart and PostgreSQL's.
 	for _, name := range []string{"trace_id", "user_id", "recipient", "template_code", "variables", "language", "metadata"} {
-		publishAll(t, rabbit, []string{message("", "announcement", name, `["`+variable+`"]`)})
+		rabbit.Publish(t, messagesQueue, message("", "announcement", name, `["`+variable+`"]`))
 	}
-	publishAll(t, rabbit, []string{
-		message("", "welcome_notification", "variables", `{"name":{"`+"name"+`":"`+variable+`"}}`), variable, `{"recipient":"` + recipient,
-		message("", "welcome_notification") + message("", "welcome_notification"), message("UNREGISTERED-", "announcement"), message("", "announcement"),
-	})
-	testenv.Eventually(t, 30*time.Second, "an empty queue", func() bool { return depth(t, rabbit, messagesQueue) == 0 })
+	rabbit.Publish(t, messagesQueue,
+		message("", "welcome_notification", "variables", `{"name":{"`+"name"+`":"`+variable+`"}}`), variable, `{"recipient":"`+recipient,
+		message("", "welcome_notification")+message("", "welcome_notification"), message("UNREGISTERED-", "announcement"), message("", "announcement"),
+	)
+	testenv.Eventually(t, 30*time.Second, "an empty queue", func() bool { return rabbit.Depth(t, messagesQueue) == 0 })
 	database.Stop()
 	rabbit.Stop()
 	post(tasks.Failed, message("UNREGISTERED-", "announcement"))

@@ -69,7 +69,7 @@ func TestFCMSettingsThatAreWrongAtRunTime(t *testing.T) {
 	require.Equal(t, http.StatusOK, response.StatusCode)
 
 	rabbit.Control("change_password", "pushq", "right-password")
-	publishAll(t, rabbit, []string{notificationBody("device-2")})
+	rabbit.Publish(t, messagesQueue, notificationBody("device-2"))
 	sql("CREATE ROLE stranger LOGIN")
 	sql("GRANT ALL ON SCHEMA public TO stranger")
 	testenv.Eventually(t, time.Minute, "the message from RabbitMQ", func() bool { return w.delivered()["device-2"] == 1 })

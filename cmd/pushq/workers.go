@@ -71,6 +71,7 @@ type workforce struct {
 	limiter  *limiter.Limiter
 	delivery *handlers.Delivery
 	servers  *handlers.Servers
+	renewing func() // stops that of the circuit breakers' permits; nil without breakers
 }
 
 func (s *service) startSwrveWorkers(zone *time.Location) (*workforce, error) {
@@ -131,6 +132,9 @@ func (w *workforce) stop() {
 	w.delivery.Stop()
 	w.servers.Shutdown()
 	w.delivery.Close()
+	if w.renewing != nil {
+		w.renewing()
+	}
 	w.provider.Close()
 }
 

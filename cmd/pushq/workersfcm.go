@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"pushq/config"
@@ -17,12 +19,13 @@ import (
 // startFCMWorkers starts what delivers the pushes to Firebase.
 func (s *service) startFCMWorkers(zone *time.Location) (*workforce, error) {
 	c, settings := s.channels.named(tasks.FCM.Name), s.settings.FCM
+	firebase, texts := s.breaker(fcmService, settings.Breaker), s.breaker(templateService, settings.Breaker)
 	templates := template.NewClient(template.Options{
 		URL:     s.settings.Template.URL,
 		Timeout: time.Duration(s.settings.Template.TimeoutMillis) * time.Millisecond,
 		Tries:   s.settings.Template.Tries,
 		Backoff: templateBackoff,
-		Breaker: s.breaker(templateService, settings.Breaker),
+		Breaker: texts,
 	})
 	provider, err := fcm.New(fcm.Options{
 		Mode:           settings.Mode,
@@ -49,7 +52,7 @@ func (s *service) startFCMWorkers(zone *time.Location) (*workforce, error) {
 			First: settings.Retry.First, Floor: settings.Retry.Floor, Cap: settings.Retry.Cap, Jitter: settings.Retry.Jitter,
 		},
 		Timeout:    provider.MaxDuration(),
-		Breaker:    s.breaker(fcmService, settings.Breaker),
+		Breaker:    firebase,
 		DeadLetter: settings.Breaker.OnOpen == config.DeadLetter,
 		Zone:       zone,
 		Metrics:    s.metrics.Channel(tasks.FCM.Name),
@@ -65,7 +68,10 @@ func (s *service) startFCMWorkers(zone *time.Location) (*workforce, error) {
 		OnFault:         s.metrics.QueueErrors.Inc,
 		Log:             s.log,
 	})
-	running := &workforce{provider: provider, limiter: pace, delivery: delivery, servers: servers}
+	running := &workforce{
+		provider: provider, limiter: pace, delivery: delivery, servers: servers,
+		renewing: renewPermits(firebase, texts),
+	}
 	if err != nil {
 		running.stop()
 		return nil, err
@@ -96,11 +102,24 @@ func (s *service) breaker(service string, settings config.Breaker) *breaker.Brea
 		Failures:  settings.Failures,
 		OpenFor:   settings.OpenFor,
 		Successes: settings.Successes,
-		Forget:    s.settings.FCM.Timeout() + permitForgotten,
+		Forget:    permitForgotten,
 		Log:       s.log,
 	})
 }
 
-// permitForgotten is how much longer than a request a permit may be out: for its slot,
-// and a process that was held up.
-const permitForgotten = 90 * time.Second
+// permitForgotten is after how long the calls of a process that has died, or stands still,
+// keep others from making theirs.
+const permitForgotten = 15 * time.Second
+
+// renewPermits renews the permits of these breakers until stop is called.
+func renewPermits(breakers ...*breaker.Breaker) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var renewing sync.WaitGroup
+	for _, one := range breakers {
+		renewing.Go(func() { one.Run(ctx) })
+	}
+	return func() {
+		cancel()
+		renewing.Wait()
+	}
+}

@@ -45,8 +45,8 @@ type Options struct {
 	Failures  int           // in a row, that open it
 	OpenFor   time.Duration // until a call shows whether the service works again; whole milliseconds
 	Successes int           // in a row, that close it then
-	// Forget is after how long a call that was never reported, because its process
-	// died, stands in nobody's way any more: longer than any call takes.
+	// Forget is after how long a call stands in nobody's way any more that was never
+	// reported and whose permit nobody has renewed (Run): its process has died.
 	Forget time.Duration
 	Log    *slog.Logger
 	// OnChange is called, one call at a time, when this process sees the breaker in
@@ -61,15 +61,16 @@ type Breaker struct {
 	redis redis.UniversalClient
 
 	mutex   sync.Mutex
-	seen    State    // last, "" for none
-	copied  bool     // the copies are not behind by what this process has changed
-	overdue []report // that Redis has not taken
+	seen    State                 // last, "" for none
+	copied  bool                  // the copies are not behind by what this process has changed
+	overdue []report              // that Redis has not taken
+	permits map[*Permit]time.Time // that are out, and when each was last renewed
 }
 
-// New returns the breaker that all processes with the same keys share. The client must
-// obey contexts, or have short timeouts.
+// New returns the breaker that all processes with the same keys share. Who makes calls
+// has Run beside them. The client must obey contexts, or have short timeouts.
 func New(client redis.UniversalClient, options Options) *Breaker {
-	return &Breaker{Options: options, redis: client}
+	return &Breaker{Options: options, redis: client, permits: make(map[*Permit]time.Time)}
 }
 
 // An OpenError says that no call may be made now.
@@ -115,6 +116,7 @@ func (b *Breaker) Allow(ctx context.Context) (*Permit, error) {
 	}
 	permit := &Permit{breaker: b, call: ulid.Make().String()}
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		asked := time.Now()
 		answer, err := b.run(ctx, "ask", permit.call)
 		switch {
 		case err != nil:
@@ -124,6 +126,7 @@ func (b *Breaker) Allow(ctx context.Context) (*Permit, error) {
 			}
 			return nil, err
 		case answer.text == "GO":
+			b.hold(asked, permit)
 			return permit, nil
 		case answer.text == "OPEN":
 			return nil, &OpenError{Service: b.Service, After: answer.wait}
@@ -141,6 +144,7 @@ func (b *Breaker) Allow(ctx context.Context) (*Permit, error) {
 // Report says what became of the call. It may be repeated. What Redis does not take is
 // told it again before this process is permitted another call.
 func (p *Permit) Report(ctx context.Context, result Result) error {
+	p.breaker.drop(p)
 	_, err := p.breaker.run(ctx, string(result), p.call)
 	if err != nil {
 		p.breaker.owe(report{p.call, result})

@@ -219,6 +219,49 @@ func TestCallsOfDeadWorkersAreForgotten(t *testing.T) {
 	})
 }
 
+// A call that takes long keeps its place as long as its worker lives.
+func TestCallsThatAreRenewedAreNotForgotten(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		c := newCircuit(t, client)
+		calls := numbered(10)
+		c.ask(calls[:5]...)
+		c.advance(60 * time.Second)
+		require.Equal(t, "DONE", c.run("renew", calls[0]+" nobody-knows-it "+calls[3]).text)
+		c.advance(60 * time.Second)
+		require.Equal(t, []string{"GO", "GO", "GO", "WAIT"}, c.ask(calls[5:9]...))
+		got := c.run("ask", calls[8])
+		require.InDelta(t, 40*time.Second, got.wait, float64(10*time.Second), "until the first that was renewed is forgotten")
+
+		c.run("renew", strings.Join(calls[:5], " "))
+		c.advance(50 * time.Second)
+		require.Equal(t, []string{"WAIT"}, c.ask(calls[8]), "the others stay forgotten")
+		_, failures := c.report(Bad, calls[0], calls[3])
+		require.Equal(t, 2, failures)
+		c.advance(50 * time.Second)
+		require.Equal(t, []string{"GO", "GO", "GO", "WAIT"}, c.ask("a", "b", "c", "d"), "those are, too, that nobody has renewed")
+
+		c.run("good", "a")
+		c.open()
+		c.advance(30 * time.Second)
+		require.Equal(t, []string{"GO", "WAIT"}, c.ask("probe", "next"))
+		for range 5 {
+			c.advance(90 * time.Second)
+			c.run("renew", "probe")
+			require.Equal(t, []string{"WAIT"}, c.ask("next"))
+		}
+		state, _ := c.report(Good, "probe")
+		require.Equal(t, HalfOpen, state)
+		require.Equal(t, []string{"GO"}, c.ask("next"))
+		c.run("renew", "probe")
+		require.Equal(t, []string{"WAIT"}, c.ask("last"))
+		c.report(Good, "next")
+
+		require.NoError(t, client.Del(t.Context(), c.breaker.Hash).Err())
+		c.run("renew", "next last")
+		require.Zero(t, client.Exists(t.Context(), c.breaker.Hash).Val(), "there is nothing to renew")
+	})
+}
+
 // After a failover, the clock may show an earlier time than what is kept.
 func TestTheClockJumpsBack(t *testing.T) {
 	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {

@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,20 +18,20 @@ type model struct {
 	failures, successes int
 	opened, generation  int
 	swept, now          int
+	forgetting          int                   // steps
 	calls               map[string]*modelCall // that have not been reported
 }
 
 type modelCall struct {
-	generation, began int
+	generation, began int  // or was renewed
 	proven            bool // there was a good one since
 }
 
 const (
-	step       = 10 * time.Second
-	openFor    = 3  // steps
-	forgetting = 10 // steps
-	threshold  = 5
-	closing    = 2
+	step      = 10 * time.Second
+	openFor   = 3 // steps
+	threshold = 5
+	closing   = 2
 )
 
 func (m *model) become(state State) {
@@ -44,9 +45,11 @@ func (m *model) become(state State) {
 	}
 }
 
+func (m *model) forgotten(call *modelCall) bool { return m.now-call.began >= m.forgetting }
+
 func (m *model) unproven() (count int) {
 	for _, call := range m.calls {
-		if call.generation == m.generation && !call.proven && m.now-call.began < forgetting {
+		if call.generation == m.generation && !call.proven && !m.forgotten(call) {
 			count++
 		}
 	}
@@ -70,9 +73,9 @@ func (m *model) ask(name string) string {
 	if m.unproven() >= most {
 		return "WAIT"
 	}
-	if m.now-m.swept >= forgetting {
+	if m.now-m.swept >= m.forgetting {
 		for name, call := range m.calls {
-			if m.now-call.began >= forgetting {
+			if m.forgotten(call) {
 				delete(m.calls, name)
 			}
 		}
@@ -105,13 +108,24 @@ func (m *model) report(result Result, name string) {
 	}
 }
 
+func (m *model) renew(names ...string) {
+	for _, name := range names {
+		if call := m.calls[name]; call != nil && !m.forgotten(call) {
+			call.began = m.now
+		}
+	}
+}
+
 func TestTheScriptDoesWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).URL())
 	rapid.Check(t, func(check *rapid.T) {
 		c := &circuit{t: check, ctx: t.Context(), breaker: New(client, options("fcm"))}
 		require.NoError(check, client.FlushAll(t.Context()).Err())
-		m := &model{state: Closed, swept: -forgetting, calls: map[string]*modelCall{}}
+		m := &model{state: Closed, calls: map[string]*modelCall{}}
+		m.forgetting = rapid.SampledFrom([]int{1, 2, 10}).Draw(check, "forgetting")
+		m.swept = -m.forgetting
+		c.breaker.Forget = time.Duration(m.forgetting) * step
 		var names []string
 		known := func(check *rapid.T) string {
 			if len(names) == 0 {
@@ -138,7 +152,7 @@ func TestTheScriptDoesWhatTheModelDoes(t *testing.T) {
 			a := c.run("ask", name)
 			require.Equal(check, m.ask(name), a.text)
 			require.Equal(check, a.text == "GO", a.wait == 0)
-			require.LessOrEqual(check, a.wait, time.Duration(forgetting)*step)
+			require.LessOrEqual(check, a.wait, max(c.breaker.Forget, c.breaker.OpenFor))
 			same(a)
 		}
 		askNew := func() string {
@@ -160,6 +174,16 @@ func TestTheScriptDoesWhatTheModelDoes(t *testing.T) {
 			"good":      reportOne(Good),
 			"bad":       reportOne(Bad),
 			"void":      reportOne(Void),
+			"renew": func(check *rapid.T) {
+				var renewed []string
+				for range rapid.IntRange(1, 6).Draw(check, "calls") {
+					renewed = append(renewed, known(check))
+				}
+				a := c.run("renew", strings.Join(renewed, " "))
+				m.renew(renewed...)
+				require.Equal(check, "DONE", a.text)
+				same(a)
+			},
 			"the service dies": func(*rapid.T) {
 				for range threshold {
 					report(Bad, askNew())

@@ -115,11 +115,15 @@ func (c *Client) permitted(ctx context.Context, code, language string) (Template
 	if err != nil {
 		return Template{}, err
 	}
+	result := breaker.Void // after a panic
+	defer func() {
+		tell, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+		defer cancel()
+		// If Redis does not take it, the permit is soon forgotten.
+		_ = permit.Report(tell, result)
+	}()
 	template, err := c.request(ctx, code, language)
-	tell, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
-	defer cancel()
-	// If Redis does not take it, the permit is forgotten after a while.
-	_ = permit.Report(tell, resultOf(err))
+	result = resultOf(err)
 	return template, err
 }
 

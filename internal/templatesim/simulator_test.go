@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"pushq/internal/testenv"
 )
 
 func start(t *testing.T, config Config) (simulator *Simulator, base string) {
@@ -212,7 +210,7 @@ func TestCloseEndsHangingRequests(t *testing.T) {
 		status, _, _ := get(t, addressOf(base, "hang-x", "en"))
 		ended <- status
 	}()
-	testenv.Eventually(t, 10*time.Second, "the request to hang", func() bool { return simulator.Stats().InFlight == 1 })
+	require.Eventually(t, func() bool { return simulator.Stats().InFlight == 1 }, 10*time.Second, 5*time.Millisecond, "the request to hang")
 	require.NoError(t, simulator.Close())
 	require.Zero(t, <-ended)
 	require.Equal(t, Stats{Requests: 1, Answers: map[int]int{0: 1}, PeakInFlight: 1}, simulator.Stats())

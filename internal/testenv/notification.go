@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -31,6 +32,13 @@ func Notification(replaced ...string) []byte {
 		}
 	}
 	return []byte("{" + strings.Join(members, ",") + "}")
+}
+
+// NotificationTo returns a message to a device; trace, idempotency key and user are named
+// after the device.
+func NotificationTo(device string) string {
+	return string(Notification("trace_id", strconv.Quote("trace-"+device), "idempotency_key", strconv.Quote("key-"+device),
+		"user_id", strconv.Quote("user-"+device), "recipient", strconv.Quote(device)))
 }
 
 // A BadMessage is one that no notification can be made of.

@@ -82,6 +82,16 @@ func (p *Postgres) Start() {
 	p.check(p.start())
 }
 
+// Rows counts the rows of a table, and how many different values a column has.
+func (p *Postgres) Rows(t testing.TB, table, column string) (count, different int) {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), p.URL())
+	p.check(err)
+	defer func() { _ = connection.Close(context.WithoutCancel(t.Context())) }()
+	p.check(connection.QueryRow(t.Context(), fmt.Sprintf("SELECT count(*), count(DISTINCT %s) FROM %s", column, table)).Scan(&count, &different))
+	return count, different
+}
+
 func (p *Postgres) check(err error) {
 	p.t.Helper()
 	if err != nil {

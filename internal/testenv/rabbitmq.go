@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -94,6 +95,68 @@ func (r *RabbitMQ) Connect(t testing.TB) *amqp.Connection {
 	}
 	t.Cleanup(func() { _ = connection.Close() })
 	return connection
+}
+
+// Publish puts messages into a durable queue, which it declares, and returns when the
+// server has them.
+func (r *RabbitMQ) Publish(t testing.TB, queue string, bodies ...string) {
+	t.Helper()
+	channel, err := r.Connect(t).Channel()
+	r.check(err)
+	defer func() { _ = channel.Close() }()
+	r.check(channel.Confirm(false))
+	_, err = channel.QueueDeclare(queue, true, false, false, false, nil)
+	r.check(err)
+	confirmed := channel.NotifyPublish(make(chan amqp.Confirmation, len(bodies)))
+	for _, body := range bodies {
+		r.check(channel.PublishWithContext(t.Context(), "", queue, true, false,
+			amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)}))
+	}
+	for range bodies {
+		select {
+		case confirmation := <-confirmed:
+			if !confirmation.Ack {
+				t.Fatalf("RabbitMQ %s: a message was not taken", r.Addr())
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("RabbitMQ %s does not confirm", r.Addr())
+		}
+	}
+}
+
+// Depth is how many messages wait in a queue, 0 if there is no such queue.
+func (r *RabbitMQ) Depth(t testing.TB, queue string) int {
+	t.Helper()
+	connection, err := amqp.Dial(r.URL())
+	r.check(err)
+	defer func() { _ = connection.Close() }()
+	channel, err := connection.Channel()
+	r.check(err)
+	state, err := channel.QueueDeclarePassive(queue, true, false, false, false, nil)
+	var refusal *amqp.Error
+	if errors.As(err, &refusal) && refusal.Code == amqp.NotFound {
+		return 0
+	}
+	r.check(err)
+	return state.Messages
+}
+
+// Take takes all messages out of a queue that exists.
+func (r *RabbitMQ) Take(t testing.TB, queue string) (bodies []string) {
+	t.Helper()
+	connection, err := amqp.Dial(r.URL())
+	r.check(err)
+	defer func() { _ = connection.Close() }()
+	channel, err := connection.Channel()
+	r.check(err)
+	for {
+		message, found, err := channel.Get(queue, true)
+		r.check(err)
+		if !found {
+			return bodies
+		}
+		bodies = append(bodies, string(message.Body))
+	}
 }
 
 // Stop ends the server as an operator does. Connections are refused until Start.

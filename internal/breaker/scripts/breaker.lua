@@ -2,12 +2,13 @@
 --
 -- KEYS[1] hash of the breaker
 -- ARGV[1] ask, or what became of a permitted call: good, bad, void (never made, or no
---         word about the service)
--- ARGV[2] name of the call, made once; the same again changes nothing
+--         word about the service), or renew: calls that are still to be reported
+-- ARGV[2] name of the call, made once; the same again changes nothing. To renew, the
+--         names of one or more, with blanks between them
 -- ARGV[3] failures in a row that open it
 -- ARGV[4] milliseconds that it stays open
 -- ARGV[5] good calls in a row that close it again
--- ARGV[6] milliseconds after which a call that has not been reported is forgotten
+-- ARGV[6] milliseconds after which a call is forgotten that has not been reported or renewed
 --
 -- Returns {answer, milliseconds to wait, state, failures, state before, failures before}.
 -- The answers to ask are GO, WAIT (as many calls are under way as may fail) and OPEN; to
@@ -19,9 +20,9 @@
 --   successes   in a row, while half open
 --   opened      when it was opened last
 --   generation  counts the changes of state; a report counts in that of its call only
---   unproven    the calls permitted after the last good one that have not been reported,
---               oldest first: "TIME:NAME TIME:NAME"
---   call:NAME   each call that has not been reported: "GENERATION TIME"
+--   unproven    the calls permitted after the last good one that have not been reported:
+--               "TIME:NAME TIME:NAME", by the time when each was permitted or renewed
+--   call:NAME   each call that has not been reported: "GENERATION TIME", the same time
 --   swept       when those of dead workers were removed last
 
 local key, act, name = KEYS[1], ARGV[1], ARGV[2]
@@ -98,6 +99,24 @@ if act == 'ask' then
   redis.call('HSET', key, 'call:' .. name, whole(generation) .. ' ' .. whole(now))
   store()
   return answer('GO', 0)
+end
+
+-- What has been forgotten stays so: others may have been permitted in its place.
+if act == 'renew' then
+  local renewed = {}
+  for call in string.gmatch(name, '%S+') do
+    local generation_of, began = string.match(redis.call('HGET', key, 'call:' .. call) or '', '^(%d+) (.+)$')
+    if began and not past(tonumber(began), forget) then
+      redis.call('HSET', key, 'call:' .. call, generation_of .. ' ' .. whole(now))
+      renewed[call] = true
+    end
+  end
+  for _, call in ipairs(unproven) do
+    if renewed[call.name] then call.began = now end
+  end
+  table.sort(unproven, function(a, b) return a.began < b.began end)
+  if next(renewed) then store() end
+  return answer('DONE', 0)
 end
 
 redis.call('HDEL', key, 'call:' .. name)
