@@ -18,7 +18,7 @@ import (
 // The numbers of docs/redis.md and docs/deployment.md for notifications.
 func TestMemoryOfANotification(t *testing.T) {
 	t.Parallel()
-	const notifications, callers = 1000, 8
+	const notifications, callers = 500, 8
 	token := strings.Repeat("x", 150) // as long as Firebase's are
 	w := newFCMWorld(t)
 	database := testenv.StartPostgres(t)

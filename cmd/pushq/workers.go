@@ -81,7 +81,7 @@ func (s *service) startSwrveWorkers(zone *time.Location) (*workforce, error) {
 	pollers := max(int(settings.Pollers), 1) // one fetches as many at a time as can be handled
 
 	if len(settings.MessagePrototypePushKeys) == 0 {
-		s.log.Warn("swrve.messagePrototypePushKeys is empty: every push will end FAILED")
+		s.log.Warn("swrve.messagePrototypePushKeys is empty: every push for Swrve will end FAILED")
 	}
 	s.warnOfFewDescriptors(concurrency)
 	provider := swrve.New(swrve.Config{
