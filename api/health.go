@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"pushq/internal/breaker"
 )
 
 const (
@@ -22,11 +25,14 @@ const (
 // A Check is one thing that must be well for the process to do its work.
 type Check struct {
 	Name string
+	// Also is another name that the same finding is shown under, if it is not empty.
+	Also string
 	// Degrades means that the process goes on working without it, though not
 	// fully: it is reported, but a load balancer must not turn away for it.
 	Degrades bool
 	// Run returns what is wrong, for the operator to read; a *Paused is
-	// shown, but nothing is wrong with it.
+	// shown, but nothing is wrong with it. A *Circuit is wrong unless it is closed.
+	// It ends soon after its context.
 	Run func(context.Context) error
 }
 
@@ -37,6 +43,13 @@ type Paused struct {
 }
 
 func (p *Paused) Error() string { return fmt.Sprintf("paused: %v", p.Queues) }
+
+// Circuit is the result of a check that found a circuit breaker in that state.
+type Circuit struct {
+	State breaker.State
+}
+
+func (c *Circuit) Error() string { return fmt.Sprintf("the circuit breaker is %s", c.State) }
 
 // run is Run without its panics: each check has a goroutine of its own, in
 // which a panic would end the process.
@@ -51,8 +64,9 @@ func (c Check) run(ctx context.Context) (err error) {
 
 func (c Check) status(err error) string {
 	var stopped *Paused
+	var circuit *Circuit
 	switch {
-	case err == nil:
+	case err == nil, errors.As(err, &circuit) && circuit.State == breaker.Closed:
 		return healthy
 	case errors.As(err, &stopped):
 		return paused
@@ -63,12 +77,36 @@ func (c Check) status(err error) string {
 	}
 }
 
+// report runs the check and shows what it has found.
+func (c Check) report(ctx context.Context) checkReport {
+	started := time.Now()
+	err := c.run(ctx)
+	took := time.Since(started).Milliseconds()
+	result := checkReport{Status: c.status(err), ResponseTimeMS: &took}
+	var stopped *Paused
+	var circuit *Circuit
+	switch {
+	case errors.As(err, &stopped):
+		result.Paused = stopped.Queues
+	case errors.As(err, &circuit):
+		// The service was not asked, so there is no time to tell.
+		result.CircuitBreaker, result.ResponseTimeMS = circuit.State, nil
+	case err != nil:
+		result.Error = err.Error()
+	}
+	return result
+}
+
 type health struct {
 	checks   []Check
+	vital    []Check // without which the process is not ready
 	stopping atomic.Bool
 }
 
-func newHealth(checks []Check) *health { return &health{checks: checks} }
+func newHealth(checks []Check) *health {
+	degrading := func(check Check) bool { return check.Degrades }
+	return &health{checks: checks, vital: slices.DeleteFunc(slices.Clone(checks), degrading)}
+}
 
 func (h *health) stop() { h.stopping.Store(true) }
 
@@ -79,9 +117,10 @@ type healthReport struct {
 }
 
 type checkReport struct {
-	Status         string `json:"status"`
-	ResponseTimeMS int64  `json:"response_time_ms"`
-	Error          string `json:"error,omitempty"`
+	Status         string        `json:"status"`
+	ResponseTimeMS *int64        `json:"response_time_ms,omitempty"`
+	CircuitBreaker breaker.State `json:"circuit_breaker,omitempty"`
+	Error          string        `json:"error,omitempty"`
 	// Paused names the queues that somebody has stopped.
 	Paused []string `json:"paused,omitempty"`
 }
@@ -93,27 +132,22 @@ const (
 	paused    = "paused" // of one check only
 )
 
-// report runs all checks at once.
-func (h *health) report(ctx context.Context) healthReport {
+// report runs the checks, all at once.
+func (h *health) report(ctx context.Context, checks []Check) healthReport {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	report := healthReport{Status: healthy, Timestamp: formatTime(time.Now()), Checks: make(map[string]checkReport)}
 	var mutex sync.Mutex
 	var all sync.WaitGroup
-	for _, check := range h.checks {
+	for _, check := range checks {
 		all.Go(func() {
-			started := time.Now()
-			err := check.run(ctx)
-			result := checkReport{Status: check.status(err), ResponseTimeMS: time.Since(started).Milliseconds()}
-			var stopped *Paused
-			if errors.As(err, &stopped) {
-				result.Paused = stopped.Queues
-			} else if err != nil {
-				result.Error = err.Error()
-			}
+			result := check.report(ctx)
 			mutex.Lock()
 			defer mutex.Unlock()
 			report.Checks[check.Name] = result
+			if check.Also != "" {
+				report.Checks[check.Also] = result
+			}
 			switch {
 			case result.Status == unhealthy, result.Status == degraded && report.Status == healthy:
 				report.Status = result.Status
@@ -135,15 +169,17 @@ func (r healthReport) httpStatus() int {
 }
 
 func (s *Server) healthReport(c echo.Context) error {
-	report := s.health.report(c.Request().Context())
+	report := s.health.report(c.Request().Context(), s.health.checks)
 	return writeJSON(c, report.httpStatus(), report)
 }
 
 // live says that the process answers; it looks at nothing else.
 func (s *Server) live(c echo.Context) error { return c.String(http.StatusOK, "live\n") }
 
+// ready asks nothing that could only degrade: who asks may be less patient than that is
+// slow.
 func (s *Server) ready(c echo.Context) error {
-	report := s.health.report(c.Request().Context())
+	report := s.health.report(c.Request().Context(), s.health.vital)
 	if report.Status == unhealthy {
 		return c.String(report.httpStatus(), "unready\n")
 	}

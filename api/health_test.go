@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/breaker"
 )
 
 func TestHealthReport(t *testing.T) {
@@ -134,4 +136,62 @@ func TestProcessThatOnlyWorksServesHealthAlone(t *testing.T) {
 			require.Equal(t, http.StatusNotFound, s.sendOperation(operation).status, operation)
 		}
 	}
+}
+
+func TestACircuitBreakerThatIsNotClosedDegrades(t *testing.T) {
+	t.Parallel()
+	for state, status := range map[breaker.State]string{
+		breaker.Closed: "healthy", breaker.Open: "degraded", breaker.HalfOpen: "degraded",
+	} {
+		s := prepareService(t)
+		s.options.Checks = append(s.options.Checks, Check{Name: "fcm", Degrades: true, Run: func(context.Context) error {
+			return &Circuit{State: state}
+		}})
+		s.start()
+		got := s.get("/health")
+		require.Equal(t, http.StatusOK, got.status)
+		var report struct {
+			Status string
+			Checks map[string]json.RawMessage
+		}
+		require.NoError(t, json.Unmarshal([]byte(got.body), &report))
+		require.Equal(t, status, report.Status)
+		require.JSONEq(t, `{"status":"`+status+`","circuit_breaker":"`+string(state)+`"}`, string(report.Checks["fcm"]))
+		require.Equal(t, http.StatusOK, s.get("/health/ready").status)
+	}
+}
+
+func TestAFindingUnderTwoNamesIsFoundOnce(t *testing.T) {
+	t.Parallel()
+	s := prepareService(t)
+	runs := 0
+	s.options.Checks = []Check{{Name: "redis", Also: "cache_service", Run: func(context.Context) error {
+		runs++
+		return errors.New("redis does not answer")
+	}}}
+	s.start()
+	var report healthReport
+	require.NoError(t, json.Unmarshal([]byte(s.get("/health").body), &report))
+	require.Equal(t, 1, runs)
+	require.Equal(t, "redis does not answer", report.Checks["redis"].Error)
+	require.Equal(t, report.Checks["redis"], report.Checks["cache_service"])
+	require.Len(t, report.Checks, 2)
+}
+
+// Probes have a second or less.
+func TestReadyDoesNotWaitForWhatOnlyDegrades(t *testing.T) {
+	t.Parallel()
+	s := prepareService(t)
+	s.options.Checks = append(s.options.Checks, Check{Name: "database", Degrades: true, Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	s.start()
+	started := time.Now()
+	require.Equal(t, http.StatusOK, s.get("/health/ready").status)
+	require.Less(t, time.Since(started), checkTimeout/2)
+	got := s.get("/health")
+	require.Equal(t, http.StatusOK, got.status)
+	require.Contains(t, got.body, `"status":"degraded"`)
+	require.Less(t, time.Since(started), 3*checkTimeout)
 }

@@ -43,7 +43,7 @@ func (s *Server) acceptNotification(c echo.Context) error {
 	s.Metrics.Intake.Took(time.Since(started))
 	switch {
 	case err != nil:
-		s.notReceived(err)
+		s.Metrics.Intake.NotReceived(err)
 		return err
 	case replayed:
 		s.Metrics.Intake.Replayed.Inc()

@@ -74,7 +74,7 @@ func (s *Server) accept(ctx context.Context, push tasks.Push, keyed bool) (repla
 	}
 	switch {
 	case err != nil:
-		s.notReceived(err)
+		s.Metrics.Intake.NotReceived(err)
 	case replayed:
 		s.Metrics.Intake.Replayed.Inc()
 	default:

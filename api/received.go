@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"log/slog"
 	"time"
 
@@ -30,16 +29,6 @@ func (s *Server) received(push tasks.Push) {
 		s.Log.Warn("accepted a push for which no push key is configured yet; further ones are not logged for a minute",
 			slog.String("id", push.ID), slog.String("messagePrototypeKey", loggedName(push.MessagePrototypeKey)), slog.String("platform", push.Platform))
 	})
-}
-
-// notReceived notes why a push was not accepted, if that is Redis' fault.
-func (s *Server) notReceived(err error) {
-	for _, fault := range []error{tasks.ErrNotStored, tasks.ErrOutcomeUnknown, tasks.ErrUnreadable} {
-		if errors.Is(err, fault) {
-			s.Metrics.Intake.StoreErrors.Inc()
-			return
-		}
-	}
 }
 
 func loggedName(name string) string {

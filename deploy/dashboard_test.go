@@ -83,7 +83,7 @@ func TestTheDashboardCanBeImported(t *testing.T) {
 			require.NotEmpty(t, target.RefID)
 		}
 	}
-	require.Equal(t, []string{"Intake", "Sending", "Queues", "Limiter", "Redis", "Process"}, rows)
+	require.Equal(t, []string{"Intake", "Sending", "Queues", "Limiter", "Redis", "Notifications", "RabbitMQ and history", "Process"}, rows)
 }
 
 func TestTheDashboardsQueriesAreValid(t *testing.T) {

@@ -12,13 +12,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/fcmsim"
 	"pushq/internal/testenv"
 )
 
-// scrapeOfPushq is what a fresh process tells that accepts and delivers.
+// scrapeOfPushq is what a fresh process tells that accepts and delivers pushes of both
+// channels. It need not find what it is to connect with.
 func scrapeOfPushq(t *testing.T) testenv.Scrape {
 	t.Helper()
-	process := testenv.StartPushq(t, []string{"serve", "--listen", "127.0.0.1:0"}, "PUSHQ_REDIS_URL="+testenv.StartRedis(t).URL())
+	firebase, err := fcmsim.New(fcmsim.Config{})
+	require.NoError(t, err)
+	nowhere := testenv.FreeAddress(t)
+	account, err := firebase.ServiceAccount("http://" + nowhere)
+	require.NoError(t, err)
+	process := testenv.StartPushq(t, []string{"serve", "--listen", "127.0.0.1:0"}, "PUSHQ_REDIS_URL="+testenv.StartRedis(t).URL(),
+		"PUSHQ_FCM_ENABLED=true", "PUSHQ_FCM_URL=http://"+nowhere, "PUSHQ_FCM_SERVICEACCOUNT="+string(account), "PUSHQ_TEMPLATE_URL=http://"+nowhere,
+		"PUSHQ_RABBITMQ_URL=amqp://guest:guest@"+nowhere+"/", "PUSHQ_HISTORY_POSTGRESURL=postgres://test@"+nowhere+"/postgres")
 	url := process.URL()
 	testenv.EventuallyNoError(t, 30*time.Second, func() error {
 		response, err := http.Get(url + "/health/ready")

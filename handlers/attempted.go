@@ -31,7 +31,11 @@ func (r *run) attempted(number int, name string, final bool, took time.Duration,
 		slog.String("outcome", name), slog.Int64("millis", took.Milliseconds()),
 		slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode),
 		slog.Bool("maybe_delivered", outcome.MaybeDelivered), slog.Bool("drop_token", outcome.DropToken))
+	if outcome.DropToken {
+		r.Metrics.DroppedTokens.Inc()
+	}
 	if outcome.Alarm {
+		r.Metrics.Alarms.Inc()
 		// What it says may quote the request, with text and recipient: the push has it.
 		r.Log.LogAttrs(context.Background(), slog.LevelError, "the provider refuses pushq itself: mend the configuration; the push of this id has the answer",
 			slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name),

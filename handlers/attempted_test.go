@@ -157,3 +157,27 @@ func TestAnEndIsCountedByWhoeverWroteIt(t *testing.T) {
 	require.Equal(t, map[string]float64{`channel="swrve",outcome="fail"`: 1}, scrape.Family("pushq_attempts_total"))
 	require.Empty(t, scrape.Family("pushq_pushes_finished_total"))
 }
+
+func TestDeadTokensAndAlarmsAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	refusal := handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorFCM, ErrorCode: 404}
+	dead, alarm := refusal, refusal
+	dead.DropToken, alarm.Alarm = true, true
+	w.work(workforce{provider: func(inner handlers.Provider) handlers.Provider {
+		return provider{Provider: inner, send: map[string]func() handlers.Outcome{
+			"dead-":    func() handlers.Outcome { return dead },
+			"alarm-":   func() handlers.Outcome { return alarm },
+			"refused-": func() handlers.Outcome { return refusal },
+		}}
+	}})
+	require.Equal(t, 0.0, testenv.ScrapeHandler(t, w.metrics.Handler()).Series[`pushq_alarms_total{channel="swrve"}`])
+	for user, count := range map[string]int{"dead-": 3, "alarm-": 2, "refused-": 1} {
+		for range count {
+			w.await(w.acceptFor(user), tasks.Failed, 1)
+		}
+	}
+	scrape := testenv.ScrapeHandler(t, w.metrics.Handler())
+	require.Equal(t, map[string]float64{`channel="swrve"`: 3}, scrape.Family("pushq_dropped_tokens_total"))
+	require.Equal(t, map[string]float64{`channel="swrve"`: 2}, scrape.Family("pushq_alarms_total"))
+}

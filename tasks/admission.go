@@ -32,10 +32,10 @@ const (
 // has memory left for the pushes that it holds already. It asks Redis every
 // second, never for a single push. It is safe for concurrent use.
 type Admission struct {
-	redis   redis.UniversalClient
-	channel Channel
-	memory  func(context.Context) (used float64, err error)
-	log     *slog.Logger
+	redis    redis.UniversalClient
+	channels []Channel
+	memory   func(context.Context) (used float64, err error)
+	log      *slog.Logger
 
 	mutex   sync.Mutex
 	refusal string // why pushes are refused, "" if they are not
@@ -53,14 +53,14 @@ type AdmissionStats struct {
 	Refused map[string]uint64
 }
 
-// NewAdmission accepts until a Check has found a reason not to. memory returns
-// the share of maxmemory that is used, 0 without a limit.
-func NewAdmission(client redis.UniversalClient, channel Channel, memory func(context.Context) (used float64, err error), log *slog.Logger) *Admission {
+// NewAdmission accepts pushes of the channels until a Check has found a reason not to.
+// memory returns the share of maxmemory that is used, 0 without a limit.
+func NewAdmission(client redis.UniversalClient, channels []Channel, memory func(context.Context) (used float64, err error), log *slog.Logger) *Admission {
 	refused := map[string]uint64{refusedMemory: 0}
 	for _, text := range writeRefusals {
 		refused[refusalName(text)] = 0
 	}
-	return &Admission{redis: client, channel: channel, memory: memory, log: log, refused: refused}
+	return &Admission{redis: client, channels: channels, memory: memory, log: log, refused: refused}
 }
 
 // Admit returns nil if a push may be given to the intake. Otherwise the error
@@ -156,13 +156,15 @@ func full(used float64, before string) bool {
 // probe writes where pushes are written, and returns the refusal if there is
 // one. INFO does not tell every reason, such as too few replicas.
 func (a *Admission) probe(ctx context.Context) (refusal string, err error) {
-	for _, key := range a.channel.ProbeKeys() {
-		err := a.redis.Set(ctx, key, "", probeLife).Err()
-		if refusal := writeRefusal(err); refusal != "" {
-			return refusal, nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("probe whether redis takes writes: %w", err)
+	for _, channel := range a.channels {
+		for _, key := range channel.ProbeKeys() {
+			err := a.redis.Set(ctx, key, "", probeLife).Err()
+			if refusal := writeRefusal(err); refusal != "" {
+				return refusal, nil
+			}
+			if err != nil {
+				return "", fmt.Errorf("probe whether redis takes writes: %w", err)
+			}
 		}
 	}
 	return "", nil

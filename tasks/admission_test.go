@@ -23,7 +23,7 @@ func (g *memoryGauge) read(context.Context) (float64, error) { return g.used, g.
 func newAdmission(t *testing.T, server *testenv.Redis) (*Admission, *memoryGauge) {
 	t.Helper()
 	gauge := &memoryGauge{}
-	return NewAdmission(server.Client(t), Swrve, gauge.read, slog.New(slog.NewTextHandler(io.Discard, nil))), gauge
+	return NewAdmission(server.Client(t), []Channel{Swrve}, gauge.read, slog.New(slog.NewTextHandler(io.Discard, nil))), gauge
 }
 
 func TestAdmissionByMemory(t *testing.T) {
@@ -105,4 +105,16 @@ func TestARefusalOfRedisHoldsUntilTheNextCheck(t *testing.T) {
 	}}, admission.Stats())
 	require.NoError(t, admission.Check(t.Context()))
 	require.NoError(t, admission.Admit())
+}
+
+func TestAdmissionLooksAtEveryChannel(t *testing.T) {
+	t.Parallel()
+	client := testenv.StartRedis(t).Client(t)
+	admission := NewAdmission(client, []Channel{Swrve, FCM}, (&memoryGauge{}).read, slog.New(slog.DiscardHandler))
+	require.NoError(t, admission.Check(t.Context()))
+	for _, channel := range []Channel{Swrve, FCM} {
+		for _, key := range channel.ProbeKeys() {
+			require.EqualValues(t, 1, client.Exists(t.Context(), key).Val(), key)
+		}
+	}
 }

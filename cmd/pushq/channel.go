@@ -43,6 +43,14 @@ func (s *service) concurrency() int {
 	return total
 }
 
+// served are the channels of this installation.
+func (s *service) served() []tasks.Channel {
+	if s.settings.FCM.Enabled {
+		return []tasks.Channel{tasks.Swrve, tasks.FCM}
+	}
+	return []tasks.Channel{tasks.Swrve}
+}
+
 func (s *service) openChannels(retention tasks.Retention, zone *time.Location) {
 	open := func(of tasks.Channel, concurrency int, delay time.Duration, startWorkers func(*time.Location) (*workforce, error)) {
 		followers := s.followers(of)

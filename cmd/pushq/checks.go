@@ -44,7 +44,19 @@ func (s *service) checks() []api.Check {
 			return nil
 		}},
 	}
-	if s.roles.api {
+	if s.settings.FCM.Enabled {
+		checks[0].Also = cacheService
+		for _, service := range guardedServices {
+			checks = append(checks, s.breakerCheck(service))
+		}
+	}
+	if s.history != nil {
+		checks = append(checks, s.historyCheck())
+	}
+	if s.consumer != nil {
+		checks = append(checks, s.rabbitMQCheck())
+	}
+	if s.accepts() {
 		checks = append(checks, api.Check{Name: "admission", Degrades: true, Run: func(context.Context) error {
 			return s.admission.Refusing()
 		}})

@@ -31,9 +31,9 @@ type fcmWorld struct {
 	delivered func() map[string]int // how often each device got a message
 }
 
-func newFCMWorld(t *testing.T) *fcmWorld {
+func newFCMWorld(t *testing.T, redisArguments ...string) *fcmWorld {
 	t.Helper()
-	return newFCMWorldIn(t, newWorld(t, swrvesim.Config{}))
+	return newFCMWorldIn(t, newWorld(t, swrvesim.Config{}, redisArguments...))
 }
 
 func newFCMWorldIn(t *testing.T, w *world) *fcmWorld {

@@ -29,16 +29,28 @@ const (
 // records an end tells them.
 func (s *service) followers(of tasks.Channel) tasks.Followers {
 	var told tasks.Followers
+	ends, attempts := s.followerNames(of)
+	for _, name := range ends {
+		told.Ends = append(told.Ends, of.FollowKey(name))
+	}
+	for _, name := range attempts {
+		told.Attempts = append(told.Attempts, of.FollowKey(name))
+	}
+	return told
+}
+
+// followerNames are those who are told of ends, and of every attempt.
+func (s *service) followerNames(of tasks.Channel) (ends, attempts []string) {
 	if of == tasks.FCM {
-		told.Ends = append(told.Ends, of.FollowKey(idempotencyFollower))
+		ends = append(ends, idempotencyFollower)
 		if s.settings.RabbitMQ.URL != "" {
-			told.Ends = append(told.Ends, of.FollowKey(failedFollower))
+			ends = append(ends, failedFollower)
 		}
 	}
 	if s.settings.History.PostgresURL != "" {
-		told.Attempts = append(told.Attempts, of.FollowKey(historyFollower))
+		attempts = append(attempts, historyFollower)
 	}
-	return told
+	return ends, attempts
 }
 
 // follow does what follows from what becomes of pushes, until ctx ends.
@@ -87,6 +99,7 @@ func (s *service) publishFailed(ctx context.Context, entries []follow.Entry) err
 			if err := s.publishFailure(ctx, message); err != nil {
 				return &follow.PartError{Done: place, Cause: fmt.Errorf("publish the failure of push %s: %w", record.Push.ID, err)}
 			}
+			s.metrics.RabbitMQ.FailuresPublished.Inc()
 		}
 	}
 	return nil

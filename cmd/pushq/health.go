@@ -22,24 +22,28 @@ const (
 	// healthTimeout is below that of the image's health check, so that a server
 	// which hangs is told from a command that does.
 	healthTimeout   = 3 * time.Second
-	maxHealthAnswer = 4 << 10
+	maxHealthAnswer = 64 << 10
 )
 
 func newHealthCommand() *cobra.Command {
 	var server string
-	var live bool
+	var live, details bool
 	command := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a pushq whether it is ready: exit code 0 if it is, 1 if it is not",
 		Long: `Ask a pushq whether it is ready: exit code 0 if it is, 1 if it is not. No key is needed.
-It is the health check of the container image, which has no shell.`,
+It is the health check of the container image, which has no shell.
+
+With --details it shows each check, and what is wrong with it. For that a server that has
+API keys asks for one; with a key, the server's certificate must be good.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			path := "/health/ready"
 			if live {
 				path = "/health/live"
 			}
-			encryption, err := newPushClient(command).encryption()
+			client := newPushClient(command)
+			encryption, err := client.encryption()
 			if err != nil {
 				return err
 			}
@@ -51,13 +55,21 @@ It is the health check of the container image, which has no shell.`,
 				if server, err = ownServer(loaded.Config.HTTP); err != nil {
 					return err
 				}
-				if encryption, err = ownEncryption(loaded.Config.HTTP); err != nil {
-					return err
+				if secret := details && client.key != ""; !secret {
+					if encryption, err = ownEncryption(loaded.Config.HTTP); err != nil {
+						return err
+					}
 				}
 			}
-			answer, err := askHealth(command.Context(), server, path, encryption)
+			if details {
+				return printHealth(command.Context(), command.OutOrStdout(), server, client.key, encryption)
+			}
+			status, answer, err := askHealth(command.Context(), server, path, "", encryption)
 			if err != nil {
 				return err
+			}
+			if status != http.StatusOK {
+				return fmt.Errorf("%s answers %d %s: see its /health", server, status, answer)
 			}
 			fmt.Fprintln(command.OutOrStdout(), answer)
 			return nil
@@ -67,7 +79,9 @@ It is the health check of the container image, which has no shell.`,
 	command.Flags().StringVar(&server, "server", "", "address of the pushq (default http.listen of the configuration, on this host)")
 	command.Flags().Bool("ready", false, "whether it does its work: Redis answers, the clock is right, workers run (the default)")
 	command.Flags().BoolVar(&live, "live", false, "whether the process answers at all")
-	command.MarkFlagsMutuallyExclusive("ready", "live")
+	command.Flags().BoolVar(&details, "details", false, "every check of /health; exit code 1 only if the process is not ready")
+	command.Flags().String("key", "", "API key for --details (PUSHQ_KEY)")
+	command.MarkFlagsMutuallyExclusive("ready", "live", "details")
 	addTLSFlags(command.Flags())
 	return command
 }
@@ -107,29 +121,28 @@ func ownEncryption(settings config.HTTP) (*tls.Config, error) {
 	return encryption, nil
 }
 
-func askHealth(ctx context.Context, server, path string, encryption *tls.Config) (string, error) {
+func askHealth(ctx context.Context, server, path, key string, encryption *tls.Config) (status int, answer string, err error) {
 	if _, err := parseServer(server); err != nil {
-		return "", err
+		return 0, "", err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(server, "/")+path, nil)
 	if err != nil {
-		return "", fmt.Errorf("ask for health: %w", err)
+		return 0, "", fmt.Errorf("ask for health: %w", err)
+	}
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
 	}
 	transport := &http.Transport{TLSClientConfig: encryption}
 	defer transport.CloseIdleConnections()
 	client := http.Client{Timeout: healthTimeout, Transport: transport}
 	response, err := client.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("ask for health: %w", err)
+		return 0, "", fmt.Errorf("ask for health: %w", err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxHealthAnswer))
 	if err != nil {
-		return "", fmt.Errorf("ask for health: %w", err)
+		return 0, "", fmt.Errorf("ask for health: %w", err)
 	}
-	answer := strings.TrimSpace(string(body))
-	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s answers %d %s: see its /health", server, response.StatusCode, answer)
-	}
-	return answer, nil
+	return response.StatusCode, strings.TrimSpace(string(body)), nil
 }

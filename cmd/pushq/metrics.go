@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"slices"
 
+	"pushq/internal/breaker"
+	"pushq/internal/follow"
 	"pushq/internal/metrics"
 	"pushq/internal/redisconn"
 	"pushq/tasks"
@@ -34,8 +37,18 @@ func (s *service) newMetrics() *metrics.Metrics {
 			return redisconn.ReadMemory(ctx, s.clients.Read)
 		},
 	})
-	if s.roles.api {
+	if s.accepts() {
 		m.FollowAdmission(s.admission.Stats)
+	}
+	if s.settings.FCM.Enabled {
+		s.followBreakers(m)
+	}
+	s.followFollowers(m)
+	if s.consumer != nil {
+		m.FollowConsumer(s.consumer)
+	}
+	if s.history != nil {
+		m.FollowHistory(s.history)
 	}
 	if s.roles.worker {
 		m.Gauge("pushq_workers_running", "1 while this process takes pushes from the queues.", func() float64 {
@@ -52,4 +65,32 @@ func (s *service) newMetrics() *metrics.Metrics {
 		redisconn.CountErrors(s.clients.Queue, m.QueueErrors.Inc)
 	}
 	return m
+}
+
+func (s *service) followBreakers(m *metrics.Metrics) {
+	hashes := make([]string, len(guardedServices))
+	for place, service := range guardedServices {
+		hashes[place] = tasks.FCM.BreakerKey(service)
+	}
+	m.FollowBreakers(guardedServices, func(ctx context.Context) ([]breaker.State, error) {
+		return breaker.ReadStates(ctx, s.clients.Read, hashes)
+	})
+}
+
+// followFollowers asks Redis for nothing where nobody follows.
+func (s *service) followFollowers(m *metrics.Metrics) {
+	var followers []metrics.Follower
+	var streams []string
+	for _, c := range s.channels {
+		ends, attempts := s.followerNames(c.Channel)
+		for _, name := range slices.Concat(ends, attempts) {
+			followers = append(followers, metrics.Follower{Channel: c.Name, Name: name})
+			streams = append(streams, c.FollowKey(name))
+		}
+	}
+	if len(followers) > 0 {
+		m.FollowFollowers(followers, func(ctx context.Context) ([]follow.Backlog, error) {
+			return follow.ReadBacklogs(ctx, s.clients.Read, streams, s.clock.Now())
+		})
+	}
 }

@@ -41,7 +41,11 @@ const publishTimeout = 10 * time.Second
 func (s *service) takeMessage(ctx context.Context, body []byte, _ map[string]any) error {
 	err := s.storeMessage(ctx, body)
 	if isUnusable(err) {
-		return s.publishFailure(ctx, rabbitmq.FailedMessage(body, err.Error(), time.Now()))
+		if err := s.publishFailure(ctx, rabbitmq.FailedMessage(body, err.Error(), time.Now())); err != nil {
+			return err
+		}
+		s.metrics.RabbitMQ.Refused.Inc()
+		return nil
 	}
 	return err
 }
@@ -69,11 +73,14 @@ func (s *service) storeMessage(ctx context.Context, body []byte) (err error) {
 	_, replayed, err := intake.Notify(ctx, notification, body, s.clock.Now())
 	switch {
 	case err != nil:
+		s.metrics.Intake.NotReceived(err)
 		return err
 	case replayed:
 		s.metrics.Intake.Replayed.Inc()
+		s.metrics.RabbitMQ.Replayed.Inc()
 	default:
 		s.metrics.Intake.Received(false)
+		s.metrics.RabbitMQ.Stored.Inc()
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (s *service) run(ctx context.Context) error {
 	retention := tasks.Retention(s.settings.Push.Retention)
 	s.clock = redisconn.NewClock(s.clients.Read, s.hostClock)
 	s.clock.Key = tasks.Swrve.PaceKey()
-	s.admission = tasks.NewAdmission(s.clients.Read, tasks.Swrve, func(ctx context.Context) (float64, error) {
+	s.admission = tasks.NewAdmission(s.clients.Read, s.served(), func(ctx context.Context) (float64, error) {
 		memory, err := redisconn.ReadMemory(ctx, s.clients.Read)
 		if errors.Is(err, redisconn.ErrUntold) {
 			return 0, nil // then its own refusals are what there is to go by
@@ -285,4 +285,7 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 
 // watchesAdmission reports whether this process accepts pushes into a Redis that
 // may run full: the embedded one has no limit.
-func (s *service) watchesAdmission() bool { return s.roles.api && s.checkServer }
+func (s *service) watchesAdmission() bool { return s.accepts() && s.checkServer }
+
+// accepts reports whether this process accepts pushes, by HTTP or from RabbitMQ.
+func (s *service) accepts() bool { return s.roles.api || s.consumer != nil }

@@ -26,7 +26,11 @@ func (s *service) startFCMWorkers(zone *time.Location) (*workforce, error) {
 		Tries:   s.settings.Template.Tries,
 		Backoff: templateBackoff,
 		Breaker: texts,
+
+		OnRequest: s.metrics.Templates.Requested,
 	})
+	cached := template.NewCache(templates, s.settings.Template.Fresh, s.settings.Template.Stale)
+	cached.OnLookup = s.metrics.Templates.LookedUp
 	provider, err := fcm.New(fcm.Options{
 		Mode:           settings.Mode,
 		URL:            settings.URL,
@@ -38,7 +42,8 @@ func (s *service) startFCMWorkers(zone *time.Location) (*workforce, error) {
 		MaxRetryAfter:  settings.MaxRetryAfter,
 		DropMalformed:  settings.DropMalformed,
 		DeadLetter:     settings.Breaker.OnOpen == config.DeadLetter,
-		Templates:      template.NewCache(templates, s.settings.Template.Fresh, s.settings.Template.Stale),
+		Templates:      cached,
+		OnTokenFetch:   s.metrics.TokenFetch,
 		Log:            s.log,
 	})
 	if err != nil {
@@ -90,6 +95,9 @@ const (
 	templateService = "template_service"
 )
 
+// guardedServices are all of them.
+var guardedServices = []string{fcmService, templateService}
+
 // breaker returns the circuit breaker that all workers share for a service.
 func (s *service) breaker(service string, settings config.Breaker) *breaker.Breaker {
 	return breaker.New(s.clients.Control, breaker.Options{
@@ -103,6 +111,7 @@ func (s *service) breaker(service string, settings config.Breaker) *breaker.Brea
 		OpenFor:   settings.OpenFor,
 		Successes: settings.Successes,
 		Forget:    permitForgotten,
+		OnOpen:    s.metrics.BreakerOpens(service).Inc,
 		Log:       s.log,
 	})
 }

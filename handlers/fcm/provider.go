@@ -53,7 +53,10 @@ type Options struct {
 	// gives no template, instead of letting them wait.
 	DeadLetter bool
 	Templates  Templates
-	Log        *slog.Logger
+	// OnTokenFetch is called after each request for an access token with what came of it:
+	// one of metrics' outcomes of fetches. It may be nil.
+	OnTokenFetch func(outcome string)
+	Log          *slog.Logger
 }
 
 // Provider sends pushes to Firebase. It is safe for concurrent use.
@@ -90,6 +93,7 @@ func New(options Options) (*Provider, error) {
 		}
 		p.endpoint = root + "/v1/projects/" + url.PathEscape(project) + "/messages:send"
 		p.tokens = newTokenSource(account, options.Log)
+		p.tokens.onFetch = options.OnTokenFetch
 	case Legacy:
 		if options.ServerKey == "" {
 			return nil, errors.New("fcm.serverKey: must be set in mode legacy")

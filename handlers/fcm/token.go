@@ -13,6 +13,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/jwt"
 
+	"pushq/internal/metrics"
 	"pushq/internal/serviceaccount"
 )
 
@@ -51,6 +52,7 @@ type tokenSource struct {
 	timeout   time.Duration
 	log       *slog.Logger
 	now       func() time.Time
+	onFetch   func(outcome string) // may be nil
 
 	life    context.Context
 	end     context.CancelFunc
@@ -159,9 +161,24 @@ func (s *tokenSource) finish(started *fetch) {
 	goodUntil := s.token.goodUntil
 	s.mutex.Unlock()
 	close(started.done)
+	if s.onFetch != nil && s.life.Err() == nil {
+		s.onFetch(fetchOutcome(started.err))
+	}
 	if started.err != nil && s.life.Err() == nil && s.now().Before(goodUntil) {
 		s.log.Warn("the access token for Firebase was not renewed, trying again",
 			slog.Time("goodUntil", goodUntil), slog.Any("error", started.err))
+	}
+}
+
+func fetchOutcome(err error) string {
+	var failed *tokenError
+	switch {
+	case err == nil:
+		return metrics.TokenFetched
+	case errors.As(err, &failed) && failed.refused:
+		return metrics.TokenRefused
+	default:
+		return metrics.TokenNotFetched
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"pushq/handlers"
 	"pushq/internal/fcmsim"
+	"pushq/internal/metrics"
 	"pushq/internal/testenv"
 	"pushq/tasks"
 )
@@ -279,4 +280,33 @@ func TestAFailureToRenewIsLoggedWithoutSecrets(t *testing.T) {
 	require.Contains(t, string(line[:n]), "was not renewed")
 	require.Contains(t, string(line[:n]), "answered 503")
 	require.NotContains(t, string(line[:n]), "ya29")
+}
+
+func TestFetchesOfTokensAreTold(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]string{"": metrics.TokenFetched, fcmsim.TokenHangs: metrics.TokenNotFetched, "invalid_grant": metrics.TokenRefused} {
+		simulator, base := startSimulator(t, fcmsim.Config{})
+		require.NoError(t, simulator.SetToken(fault, 0))
+		var mutex sync.Mutex
+		var got []string
+		configured := options(t, simulator, base)
+		configured.OnTokenFetch = func(outcome string) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			got = append(got, outcome)
+		}
+		provider := newProvider(t, configured)
+		provider.tokens.timeout = 500 * time.Millisecond
+		for range 3 { // share it, or its failure
+			provider.send(messageTo("ann"))
+		}
+		testenv.Eventually(t, 10*time.Second, "the fetch to be told", func() bool {
+			mutex.Lock()
+			defer mutex.Unlock()
+			return len(got) > 0
+		})
+		mutex.Lock()
+		require.Equal(t, []string{want}, got, fault)
+		mutex.Unlock()
+	}
 }

@@ -53,6 +53,9 @@ func (b *Breaker) see(ctx context.Context, a answer) {
 	if a.state != a.stateBefore {
 		b.Log.Warn("circuit breaker", slog.String("service", b.Service), slog.String("state", string(a.state)), slog.Int64("failures", a.failures))
 	}
+	if a.state == Open && a.stateBefore != Open && b.OnOpen != nil {
+		b.OnOpen()
+	}
 	b.mutex.Lock()
 	if a.state != b.seen && b.OnChange != nil {
 		b.OnChange(a.state)

@@ -53,6 +53,10 @@ type Options struct {
 	// another state than before, and with the first state that it sees. It may be nil,
 	// must be quick, and must not use the breaker.
 	OnChange func(State)
+	// OnOpen is called when a call of this process has opened the breaker, or kept it
+	// open that was to show whether the service works again: in one process of all. It
+	// may be nil, and must be quick.
+	OnOpen func()
 }
 
 // A Breaker is safe for concurrent use.

@@ -295,3 +295,49 @@ func TestOnACluster(t *testing.T) {
 		require.Equal(t, "5", client.Get(t.Context(), b.FailuresCopy).Val())
 	}
 }
+
+// Whoever opens it is one process, and each probe that fails opens it again.
+func TestAnOpeningIsToldInOneProcess(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		var opened [2]int
+		var processes [2]*Breaker
+		for place := range processes {
+			watching := options("fcm")
+			watching.OpenFor = 100 * time.Millisecond
+			watching.OnOpen = func() { opened[place]++ }
+			processes[place] = New(client, watching)
+		}
+		tell(t, allow(t, processes[1]), Bad)
+		for range processes[0].Failures - 1 {
+			tell(t, allow(t, processes[0]), Bad)
+		}
+		var open *OpenError
+		_, err := processes[1].Allow(t.Context())
+		require.ErrorAs(t, err, &open)
+		require.Equal(t, [2]int{1, 0}, opened)
+		testenv.Eventually(t, patience, "a probe", func() bool {
+			probe, err := processes[1].Allow(t.Context())
+			if err == nil {
+				tell(t, probe, Bad)
+			}
+			return err == nil
+		})
+		require.Equal(t, [2]int{1, 1}, opened)
+	})
+}
+
+func TestReadStates(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		one, other := New(client, options("fcm")), New(client, options("template_service"))
+		trip(t, other)
+		states, err := ReadStates(t.Context(), client, []string{one.Hash, other.Hash})
+		require.NoError(t, err)
+		require.Equal(t, []State{Closed, Open}, states)
+		for _, state := range states {
+			require.Contains(t, States(), state)
+		}
+		require.NoError(t, client.Set(t.Context(), "text", "no hash", 0).Err())
+		_, err = ReadStates(t.Context(), client, []string{one.Hash, "text"})
+		require.ErrorContains(t, err, "read the circuit breaker text: ")
+	})
+}

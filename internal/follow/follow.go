@@ -93,15 +93,6 @@ func New(client redis.UniversalClient, options Options) *Follower {
 	}
 }
 
-// Backlog is how many entries are in the stream, those in hand included.
-func (f *Follower) Backlog(ctx context.Context) (int64, error) {
-	length, err := f.redis.XLen(ctx, f.Stream).Result()
-	if err != nil {
-		return 0, fmt.Errorf("read the length of stream %s: %w", f.Stream, err)
-	}
-	return length, nil
-}
-
 // Run follows the stream until ctx ends, and a second or so longer. It is for one
 // goroutine. What Handle has not dealt with by then is left to the next follower, or to
 // another one soon. What one holds that does not stop but dies, others take over after a

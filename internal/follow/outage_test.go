@@ -25,7 +25,7 @@ func TestLostReplies(t *testing.T) {
 	f := newFollower(connect(t, proxy.URL()), seen)
 	f.Batch = 10
 	proxy.CutReplyTo("xreadgroup", 5)
-	proxy.CutReplyTo("exec", 5)
+	proxy.CutReplyTo("xack", 5)
 	start(t, f)
 	seen.await(t, 40)
 	require.Equal(t, want, seen.got(), "nothing is skipped, nothing twice")
@@ -46,7 +46,7 @@ func TestAnUnreliableNetwork(t *testing.T) {
 	var want []string
 	for round := range 10 {
 		proxy.CutReplyTo("xreadgroup", 4)
-		proxy.CutReplyTo("exec", round%5)
+		proxy.CutReplyTo("xack", round%5)
 		want = append(want, add(t, client, round*20, round*20+19)...)
 		seen.await(t, len(want))
 	}
@@ -177,4 +177,22 @@ func TestOnACluster(t *testing.T) {
 		seen.await(t, 20)
 		testenv.Eventually(t, patience, "an empty stream", func() bool { return client.XLen(t.Context(), name).Val() == 0 })
 	}
+}
+
+// A Redis that is full is not written to, and what is dealt with makes room all the same.
+func TestAFullRedisIsEmptied(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	client := server.Client(t)
+	want := add(t, client, 1, 250)
+	holding(t, client, "one that has died", 50)
+	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	require.ErrorContains(t, client.Set(t.Context(), "other", "", 0).Err(), "OOM")
+	seen := &diary{}
+	f := newFollower(connect(t, server.URL()), seen)
+	f.silence = 100 * time.Millisecond
+	start(t, f)
+	seen.await(t, 250)
+	require.ElementsMatch(t, want, seen.got())
+	requireEmpty(t, client)
 }

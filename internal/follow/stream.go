@@ -82,7 +82,8 @@ func (f *Follower) takeOver(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err := f.redis.XGroupCreateMkStream(ctx, f.Stream, f.Group, "0").Err()
-	if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
+	// A full Redis creates nothing, also if it is there. What is dealt with makes room.
+	if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") && !strings.HasPrefix(err.Error(), "OOM") {
 		return fmt.Errorf("create group %s of stream %s: %w", f.Group, f.Stream, err)
 	}
 	for from := "0-0"; ; {
@@ -134,14 +135,15 @@ func (f *Follower) hold(ctx context.Context, entries []Entry) (stop func()) {
 }
 
 // remove takes entries that have been dealt with from the stream, also while the
-// follower stops.
+// follower stops. What is cut short is seen to be removed when it is read again. It is no
+// MULTI, which a full Redis refuses.
 func (f *Follower) remove(ctx context.Context, entries []Entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	ids := streamIDs(entries)
-	if _, err := f.redis.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.XAck(ctx, f.Stream, f.Group, ids...)
+	if _, err := f.redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.XDel(ctx, f.Stream, ids...)
+		pipe.XAck(ctx, f.Stream, f.Group, ids...)
 		return nil
 	}); err != nil {
 		return fmt.Errorf("remove %d entries of stream %s: %w", len(ids), f.Stream, err)

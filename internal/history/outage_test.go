@@ -30,9 +30,11 @@ func TestAwayAndBack(t *testing.T) {
 		require.Less(t, time.Since(began), 10*time.Second)
 	}
 	requireAway() // not there at the start
+	require.Equal(t, Stats{Failures: 1}, w.store.Stats())
 	w.server.Start()
 	w.write(rows...)
 	require.NoError(t, w.store.Check(t.Context()))
+	require.Equal(t, Stats{Written: 1, Failures: 1}, w.store.Stats())
 
 	w.server.Stop()
 	requireAway()

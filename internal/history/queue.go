@@ -47,8 +47,8 @@ VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT DO NOTHING`
 )
 
-// queue adds what is to be written of a record.
-func (s *Store) queue(batch *pgx.Batch, row Row) {
+// queue adds what is to be written of a record, and reports whether it could be read.
+func (s *Store) queue(batch *pgx.Batch, row Row) (readable bool) {
 	record, err := decode(row)
 	if err == nil {
 		err = queueRecord(batch, row.Channel, record)
@@ -56,6 +56,7 @@ func (s *Store) queue(batch *pgx.Batch, row Row) {
 	if err != nil {
 		s.queueUnreadable(batch, row, err)
 	}
+	return err == nil
 }
 
 // queueRecord adds the push first: whoever writes of it has it locked.

@@ -24,6 +24,15 @@ type Store struct {
 
 	migrating chan struct{} // has one place
 	migrated  atomic.Bool
+
+	written, putAside, failures atomic.Int64 // see Stats
+}
+
+// Stats are a Store's numbers so far.
+type Stats struct {
+	Written  int64 // records that are in the tables
+	PutAside int64 // records that are in unreadable_records
+	Failures int64 // transactions that the database did not take, though not for what was in them
 }
 
 const (
@@ -71,6 +80,11 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 
 // Close ends the connections. No call may be under way.
 func (s *Store) Close() { s.pool.Close() }
+
+// Stats returns the numbers so far.
+func (s *Store) Stats() Stats {
+	return Stats{Written: s.written.Load(), PutAside: s.putAside.Load(), Failures: s.failures.Load()}
+}
 
 // Check returns an error if the database does not answer, or cannot be given its tables.
 func (s *Store) Check(ctx context.Context) error {

@@ -41,17 +41,25 @@ func (s *Store) Write(ctx context.Context, rows []Row) error {
 // write leaves out what the database refuses, which it finds by halving.
 func (s *Store) write(ctx context.Context, rows []Row) error {
 	batch := &pgx.Batch{}
+	putAside := 0
 	for _, row := range rows {
-		s.queue(batch, row)
+		if !s.queue(batch, row) {
+			putAside++
+		}
 	}
 	err := s.run(ctx, batch)
-	switch {
-	case err == nil || !refusesData(err):
-		return err
-	case len(rows) == 1:
-		batch = &pgx.Batch{}
+	if err != nil && refusesData(err) && len(rows) == 1 {
+		batch, putAside = &pgx.Batch{}, 1
 		s.queueUnreadable(batch, rows[0], err)
-		return s.run(ctx, batch)
+		err = s.run(ctx, batch)
+	}
+	switch {
+	case err == nil:
+		s.written.Add(int64(len(rows) - putAside))
+		s.putAside.Add(int64(putAside))
+		return nil
+	case !refusesData(err) || len(rows) == 1:
+		return err
 	}
 	half := len(rows) / 2
 	if err := s.write(ctx, rows[:half]); err != nil {
@@ -61,7 +69,12 @@ func (s *Store) write(ctx context.Context, rows []Row) error {
 }
 
 // run runs the batch as one transaction.
-func (s *Store) run(ctx context.Context, batch *pgx.Batch) error {
+func (s *Store) run(ctx context.Context, batch *pgx.Batch) (err error) {
+	defer func() {
+		if err != nil && !refusesData(err) && !errors.Is(err, context.Canceled) {
+			s.failures.Add(1)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if err := s.migrate(ctx); err != nil {

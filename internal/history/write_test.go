@@ -208,6 +208,7 @@ func TestUnreadableRecords(t *testing.T) {
 		w.write(rows...)
 		w.requireCounts(good, good, good, len(unreadable))
 	}
+	require.Equal(t, Stats{Written: int64(2 * good), PutAside: int64(2 * len(unreadable))}, w.store.Stats())
 	kept := w.values("SELECT encode(record, 'escape') FROM unreadable_records WHERE push_id IN ('02', '03') ORDER BY push_id")
 	require.Equal(t, []string{"canary-text is no JSON", "null"}, kept)
 	require.Equal(t, []string{"11\uFFFD\uFFFD"}, w.values("SELECT push_id FROM unreadable_records WHERE push_id LIKE '11%'"))

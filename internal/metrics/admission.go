@@ -27,11 +27,7 @@ func (c admissionCollector) Describe(descriptions chan<- *prometheus.Desc) {
 
 func (c admissionCollector) Collect(metrics chan<- prometheus.Metric) {
 	stats := c()
-	refusing := 0.0
-	if stats.Refusing != "" {
-		refusing = 1
-	}
-	metrics <- gauge(admissionRefusing, refusing)
+	metrics <- gauge(admissionRefusing, oneIf(stats.Refusing != ""))
 	for reason, count := range stats.Refused {
 		metrics <- prometheus.MustNewConstMetric(admissionRefused, prometheus.CounterValue, float64(count), reason)
 	}

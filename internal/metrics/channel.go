@@ -28,6 +28,8 @@ type delivery struct {
 	responses   *prometheus.CounterVec
 	seconds     *prometheus.HistogramVec
 	inFlight    *prometheus.GaugeVec
+	deadTokens  *prometheus.CounterVec
+	alarms      *prometheus.CounterVec
 }
 
 func newDelivery(create promauto.Factory, storeErrors prometheus.Counter) *delivery {
@@ -64,6 +66,14 @@ func newDelivery(create promauto.Factory, storeErrors prometheus.Counter) *deliv
 			Name: "pushq_sending_in_flight",
 			Help: "Requests to the provider under way in this process.",
 		}, []string{"channel"}),
+		deadTokens: create.NewCounterVec(prometheus.CounterOpts{
+			Name: "pushq_dropped_tokens_total",
+			Help: "Attempts after which the provider says that nothing will ever reach the recipient's token.",
+		}, []string{"channel"}),
+		alarms: create.NewCounterVec(prometheus.CounterOpts{
+			Name: "pushq_alarms_total",
+			Help: "Attempts that failed because the configuration is wrong: somebody has to mend it.",
+		}, []string{"channel"}),
 	}
 }
 
@@ -74,6 +84,10 @@ type Channel struct {
 	StoreErrors prometheus.Counter
 	// InFlight is how many requests are under way.
 	InFlight prometheus.Gauge
+	// DroppedTokens counts attempts to reach a token that is dead.
+	DroppedTokens prometheus.Counter
+	// Alarms counts attempts that failed for what somebody has to mend.
+	Alarms prometheus.Counter
 
 	name string
 	*delivery
@@ -82,7 +96,11 @@ type Channel struct {
 // Channel returns the metrics of the named channel.
 func (m *Metrics) Channel(name string) *Channel {
 	d := m.delivery
-	c := &Channel{StoreErrors: d.storeErrors, InFlight: d.inFlight.WithLabelValues(name), name: name, delivery: d}
+	c := &Channel{
+		StoreErrors: d.storeErrors, InFlight: d.inFlight.WithLabelValues(name),
+		DroppedTokens: d.deadTokens.WithLabelValues(name), Alarms: d.alarms.WithLabelValues(name),
+		name: name, delivery: d,
+	}
 	for _, state := range tasks.States() {
 		if state.Ended() {
 			d.finished.WithLabelValues(name, string(state))

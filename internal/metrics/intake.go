@@ -1,22 +1,23 @@
 package metrics
 
 import (
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"pushq/tasks"
 )
 
-// Intake counts what the API receives. It is safe for concurrent use.
+// Intake counts what is received, by the API and from RabbitMQ. It is safe for concurrent use.
 type Intake struct {
-	// StoreErrors counts pushes that were not accepted because Redis did not
-	// take them, or may have.
-	StoreErrors prometheus.Counter
 	// Replayed counts repetitions of an accepted push by its idempotency key.
 	Replayed prometheus.Counter
 	// Unmapped counts accepted pushes whose prototype has no push key yet.
 	Unmapped prometheus.Counter
 
+	storeErrors          prometheus.Counter
 	seconds              prometheus.Histogram
 	immediate, scheduled prometheus.Counter
 }
@@ -27,7 +28,7 @@ func newIntake(create promauto.Factory, storeErrors prometheus.Counter) *Intake 
 		Help: "Pushes accepted, repetitions by idempotency key excluded; scheduled are those with a cronExpression.",
 	}, []string{"kind"})
 	return &Intake{
-		StoreErrors: storeErrors,
+		storeErrors: storeErrors,
 		Replayed: create.NewCounter(prometheus.CounterOpts{
 			Name: "pushq_replayed_total",
 			Help: "Repetitions of an accepted push, found by its idempotency key and not stored again.",
@@ -38,7 +39,7 @@ func newIntake(create promauto.Factory, storeErrors prometheus.Counter) *Intake 
 		}),
 		seconds: create.NewHistogram(prometheus.HistogramOpts{
 			Name: "pushq_receiving_seconds",
-			Help: "Time from the header of a POST /push to its answer, for pushes that were well-formed: accepted, or refused because of Redis.",
+			Help: "Time from the header of a POST /push or /notifications to its answer, for pushes that were well-formed: accepted, or refused because of Redis.",
 			// Redis answers within a millisecond, and is given up after 2.5 s.
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 3},
 		}),
@@ -53,6 +54,17 @@ func (i *Intake) Received(scheduled bool) {
 		i.scheduled.Inc()
 	} else {
 		i.immediate.Inc()
+	}
+}
+
+// NotReceived counts a push that was not accepted, if that is Redis' fault: it did not
+// take the push, or may have.
+func (i *Intake) NotReceived(err error) {
+	for _, fault := range []error{tasks.ErrNotStored, tasks.ErrOutcomeUnknown, tasks.ErrUnreadable} {
+		if errors.Is(err, fault) {
+			i.storeErrors.Inc()
+			return
+		}
 	}
 }
 

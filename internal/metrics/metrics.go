@@ -2,9 +2,9 @@
 // queues. Every metric has its name here (but for single gauges, which
 // cmd/pushq/metrics.go adds), and a line in docs/metrics.md.
 //
-// What happens in the process is counted where it happens, through Intake and
-// Channel. What others know is asked for during a scrape: the queues, Redis and
-// the limiter.
+// What happens in the process is counted where it happens, through Intake, Channel
+// and the like. What others know is asked for during a scrape: the queues, Redis, the
+// limiter, circuit breakers, followers, RabbitMQ's consumer and the history.
 //
 // Labels have few values, and none that a caller sends. Those that are known
 // exist from the start, with 0: an alert needs no first event to see a rise.
@@ -26,12 +26,18 @@ import (
 type Metrics struct {
 	// Intake counts what is received.
 	Intake *Intake
+	// RabbitMQ counts what comes from there and goes there.
+	RabbitMQ *RabbitMQ
+	// Templates counts the uses of templates.
+	Templates *Templates
 	// QueueErrors counts the errors of Redis that the queue's workers meet.
 	QueueErrors prometheus.Counter
 
-	registry *prometheus.Registry
-	delivery *delivery
-	scrape   scrape
+	registry     *prometheus.Registry
+	delivery     *delivery
+	breakerOpens *prometheus.CounterVec
+	tokenFetches *prometheus.CounterVec
+	scrape       scrape
 }
 
 // New returns metrics in a registry of their own, with those of the Go runtime
@@ -49,11 +55,15 @@ func New(version string, log *slog.Logger) *Metrics {
 		Help: "Calls to Redis that failed, while a push was received, its attempts were recorded (each repetition counts), or the queues were worked on.",
 	}, []string{"stage"})
 	return &Metrics{
-		Intake:      newIntake(create, storeErrors.WithLabelValues("receiving")),
-		QueueErrors: storeErrors.WithLabelValues("queue"),
-		registry:    registry,
-		delivery:    newDelivery(create, storeErrors.WithLabelValues("attempt")),
-		scrape:      newScrape(create, log),
+		Intake:       newIntake(create, storeErrors.WithLabelValues("receiving")),
+		RabbitMQ:     newRabbitMQ(create),
+		Templates:    newTemplates(create),
+		QueueErrors:  storeErrors.WithLabelValues("queue"),
+		registry:     registry,
+		delivery:     newDelivery(create, storeErrors.WithLabelValues("attempt")),
+		breakerOpens: newBreakerOpens(create),
+		tokenFetches: newTokenFetches(create),
+		scrape:       newScrape(create, log),
 	}
 }
 

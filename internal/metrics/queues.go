@@ -79,11 +79,7 @@ func (c *storeCollector) collectQueues(ctx context.Context, metrics chan<- prome
 		for state, count := range queue.Tasks {
 			metrics <- gauge(queueTasks, float64(count), queue.Queue, state.String())
 		}
-		paused := 0.0
-		if queue.Paused {
-			paused = 1
-		}
-		metrics <- gauge(queuePaused, paused, queue.Queue)
+		metrics <- gauge(queuePaused, oneIf(queue.Paused), queue.Queue)
 		metrics <- gauge(queueOldest, queue.Oldest.Seconds(), queue.Queue)
 		metrics <- gauge(activeWithoutLease, float64(queue.ActiveWithoutLease), queue.Queue)
 	}
@@ -105,6 +101,13 @@ func (c *storeCollector) collectMemory(ctx context.Context, metrics chan<- prome
 
 func gauge(description *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
+}
+
+func oneIf(condition bool) float64 {
+	if condition {
+		return 1
+	}
+	return 0
 }
 
 // guarded turns a panic into an error: a collector runs in a goroutine of the

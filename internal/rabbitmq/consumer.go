@@ -48,8 +48,9 @@ type Consumer struct {
 	ConsumerOptions
 	address address
 
-	mutex   sync.Mutex
-	trouble error // why no messages are taken, or nil
+	mutex       sync.Mutex
+	trouble     error // why no messages are taken, or nil
+	connections int   // that messages were taken over so far
 }
 
 var errNotConnected = errors.New("not connected to RabbitMQ")
@@ -98,6 +99,20 @@ func (c *Consumer) Healthy() error {
 	return c.trouble
 }
 
+// Reconnects counts the connections that messages were taken over after the first one.
+func (c *Consumer) Reconnects() int {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return max(c.connections-1, 0)
+}
+
+func (c *Consumer) connected() {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.trouble = nil
+	c.connections++
+}
+
 func (c *Consumer) setTrouble(err error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -119,7 +134,7 @@ func (c *Consumer) consume(ctx context.Context) (lasted time.Duration, err error
 	defer connected.end()
 	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
 	began := time.Now()
-	c.setTrouble(nil)
+	c.connected()
 	c.Log.Info("taking messages from RabbitMQ", slog.String("queue", c.Queue), slog.Int("prefetch", c.Prefetch))
 
 	h := newHandling(c)

@@ -17,6 +17,10 @@ type Source interface {
 // be asked. Those who want the same one at the same time share one call, which ends when
 // none of them waits any more. It is safe for concurrent use.
 type Cache struct {
+	// OnLookup is called for each Get that gets an answer, with where it came from. It
+	// may be nil, and is not changed after the first Get.
+	OnLookup func(Lookup)
+
 	source Source
 	fresh  time.Duration // a template is used without asking
 	stale  time.Duration // and for this much longer if asking fails
@@ -24,6 +28,19 @@ type Cache struct {
 	mutex   sync.Mutex
 	entries map[key]*entry
 }
+
+// A Lookup says where an answer came from.
+type Lookup string
+
+// The lookups.
+const (
+	Hit   Lookup = "hit"   // the cache knew: a fresh template, or that there is none
+	Miss  Lookup = "miss"  // the source was asked
+	Stale Lookup = "stale" // the source could not be asked, so an old template has to do
+)
+
+// Lookups lists every lookup.
+func Lookups() []Lookup { return []Lookup{Hit, Miss, Stale} }
 
 const (
 	// maxEntries bounds the cache: codes come from outside.
@@ -56,6 +73,7 @@ type call struct {
 	// What everybody gets.
 	template Template
 	err      error
+	lookup   Lookup
 }
 
 // NewCache returns an empty cache.
@@ -74,8 +92,9 @@ func (c *Cache) Get(ctx context.Context, code, language string) (Template, error
 		e = &entry{}
 		c.entries[k] = e
 	}
-	if template, err, known := c.known(e); known {
+	if template, err, lookup := c.known(e); lookup != "" {
 		c.mutex.Unlock()
+		c.looked(lookup)
 		return template, err
 	}
 	if e.call == nil {
@@ -90,6 +109,7 @@ func (c *Cache) Get(ctx context.Context, code, language string) (Template, error
 
 	select {
 	case <-shared.done:
+		c.looked(shared.lookup)
 		return shared.template, shared.err
 	case <-ctx.Done():
 		c.leave(e, shared)
@@ -97,18 +117,25 @@ func (c *Cache) Get(ctx context.Context, code, language string) (Template, error
 	}
 }
 
-// known is what can be said without asking.
-func (c *Cache) known(e *entry) (template Template, err error, known bool) {
+func (c *Cache) looked(lookup Lookup) {
+	if c.OnLookup != nil {
+		c.OnLookup(lookup)
+	}
+}
+
+// known is what can be said without asking; lookup is "" if that is nothing.
+func (c *Cache) known(e *entry) (template Template, err error, lookup Lookup) {
 	var unusable *Unusable
+	failed := e.err != nil && time.Since(e.failedAt) < pause
 	switch {
-	case e.err == nil:
-		return e.template, nil, e.has(c.fresh)
-	case time.Since(e.failedAt) >= pause:
-		return Template{}, nil, false
-	case e.has(c.fresh + c.stale):
-		return e.template, nil, true
+	case e.err == nil && e.has(c.fresh):
+		return e.template, nil, Hit
+	case failed && e.has(c.fresh+c.stale):
+		return e.template, nil, Stale
+	case failed && errors.As(e.err, &unusable):
+		return Template{}, e.err, Hit
 	default:
-		return Template{}, e.err, errors.As(e.err, &unusable)
+		return Template{}, nil, ""
 	}
 }
 
@@ -121,7 +148,7 @@ func (c *Cache) ask(ctx context.Context, k key, e *entry, shared *call) {
 	defer close(shared.done)
 	if e.call == shared { // else nobody waits, and there may be another one
 		e.call = nil
-		shared.template, shared.err = c.keep(e, template, err)
+		shared.template, shared.err, shared.lookup = c.keep(e, template, err)
 	}
 }
 
@@ -136,10 +163,10 @@ func (c *Cache) fromSource(ctx context.Context, k key) (template Template, err e
 }
 
 // keep notes the result of a call, and returns what those get who wait for it.
-func (c *Cache) keep(e *entry, template Template, err error) (Template, error) {
+func (c *Cache) keep(e *entry, template Template, err error) (Template, error, Lookup) {
 	if err == nil {
 		*e = entry{template: template, at: time.Now()}
-		return template, nil
+		return template, nil, Miss
 	}
 	var unusable *Unusable
 	if errors.As(err, &unusable) && unusable.Gone {
@@ -147,9 +174,9 @@ func (c *Cache) keep(e *entry, template Template, err error) (Template, error) {
 	}
 	e.err, e.failedAt = err, time.Now()
 	if e.has(c.fresh + c.stale) {
-		return e.template, nil
+		return e.template, nil, Stale
 	}
-	return Template{}, err
+	return Template{}, err, Miss
 }
 
 // leave is for those who do not wait for the end of a call. The last one ends it.

@@ -353,3 +353,41 @@ func TestCacheUnderManyCallers(t *testing.T) {
 	}
 	callers.Wait()
 }
+
+func TestLookupsAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := &asked{answer: always("old")}
+		cache := NewCache(source, testFresh, testStale)
+		var got []Lookup
+		cache.OnLookup = func(lookup Lookup) { got = append(got, lookup) }
+		look := func(code string) {
+			t.Helper()
+			_, _ = cache.Get(t.Context(), code, "en")
+		}
+		look("welcome")
+		look("welcome")
+		time.Sleep(testFresh)
+		source.answer = failing(errAway)
+		look("welcome") // asks, and gets the old one
+		look("welcome") // does not ask
+		look("another")
+		source.answer = failing(errGone)
+		look("nothing")
+		look("nothing")
+		require.Equal(t, []Lookup{Miss, Hit, Stale, Stale, Miss, Miss, Hit}, got)
+		for _, lookup := range got {
+			require.Contains(t, Lookups(), lookup)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		source.answer = func(ctx context.Context, _, _ string) (Template, error) {
+			<-ctx.Done()
+			return Template{}, ctx.Err()
+		}
+		_, err := cache.Get(ctx, "left", "en")
+		require.ErrorIs(t, err, context.Canceled)
+		require.Len(t, got, 7, "there was no answer")
+	})
+}

@@ -22,6 +22,25 @@ type Options struct {
 	Backoff time.Duration // before the second try; doubled for each further one
 	// Breaker is asked before each request, and told what came of it. Nil allows all.
 	Breaker *breaker.Breaker
+	// OnRequest is called for each request with what came of it. It may be nil.
+	OnRequest func(Outcome)
+}
+
+// An Outcome is what came of a request.
+type Outcome string
+
+// The outcomes.
+const (
+	Answered    Outcome = "ok"          // with a template
+	NotThere    Outcome = "not_found"   // there is no such template
+	NotUsable   Outcome = "unusable"    // answered with something else
+	NotThereNow Outcome = "unavailable" // no answer, or one that may be better later
+	Abandoned   Outcome = "abandoned"   // nobody waited any more
+)
+
+// Outcomes lists every outcome.
+func Outcomes() []Outcome {
+	return []Outcome{Answered, NotThere, NotUsable, NotThereNow, Abandoned}
 }
 
 const (
@@ -140,7 +159,33 @@ func resultOf(err error) breaker.Result {
 	}
 }
 
+// request makes one request.
 func (c *Client) request(ctx context.Context, code, language string) (Template, error) {
+	template, err := c.ask(ctx, code, language)
+	if c.OnRequest != nil {
+		c.OnRequest(outcomeOf(err))
+	}
+	return template, err
+}
+
+func outcomeOf(err error) Outcome {
+	var unusable *Unusable
+	var unavailable *Unavailable
+	switch {
+	case err == nil:
+		return Answered
+	case errors.As(err, &unusable) && unusable.Gone:
+		return NotThere
+	case errors.As(err, &unusable):
+		return NotUsable
+	case errors.As(err, &unavailable):
+		return NotThereNow
+	default:
+		return Abandoned
+	}
+}
+
+func (c *Client) ask(ctx context.Context, code, language string) (Template, error) {
 	if code == "." || code == ".." { // means another path
 		return Template{}, gone(code, language)
 	}

@@ -328,3 +328,21 @@ func TestWithoutRedisThereIsNoRequest(t *testing.T) {
 	require.NotErrorAs(t, err, &unavailable)
 	require.Zero(t, simulator.Stats().Requests)
 }
+
+func TestRequestsAreTold(t *testing.T) {
+	t.Parallel()
+	_, url := startSimulator(t)
+	var got []Outcome
+	client := newClient(Options{URL: url, OnRequest: func(outcome Outcome) { got = append(got, outcome) }})
+	for _, code := range []string{"welcome_notification", "nothing", "html-welcome_notification", "503x1-welcome_notification"} {
+		_, _ = client.Get(t.Context(), code, "en")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := client.Get(ctx, "welcome_notification", "en")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, []Outcome{Answered, NotThere, NotUsable, NotThereNow, Answered, Abandoned}, got)
+	for _, outcome := range got {
+		require.Contains(t, Outcomes(), outcome)
+	}
+}

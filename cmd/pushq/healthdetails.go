@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// printHealth prints the checks of a pushq, one a line, and returns an error if it is
+// not ready.
+func printHealth(ctx context.Context, out io.Writer, server, key string, encryption *tls.Config) error {
+	status, answer, err := askHealth(ctx, server, "/health", key, encryption)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK && status != http.StatusServiceUnavailable {
+		return answerError(status, []byte(answer))
+	}
+	var report struct {
+		Status string
+		Checks map[string]struct {
+			Status         string   `json:"status"`
+			ResponseTimeMS *int64   `json:"response_time_ms"`
+			CircuitBreaker string   `json:"circuit_breaker"`
+			Paused         []string `json:"paused"`
+			Error          string   `json:"error"`
+		}
+	}
+	if err := json.Unmarshal([]byte(answer), &report); err != nil {
+		return fmt.Errorf("%s answers %d, and not what is wrong: %w", server, status, err)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "CHECK\tSTATUS\tTIME\tWHAT IT SAYS")
+	for _, name := range slices.Sorted(maps.Keys(report.Checks)) {
+		check := report.Checks[name]
+		took, says := "-", check.Error
+		if check.ResponseTimeMS != nil {
+			took = fmt.Sprintf("%d ms", *check.ResponseTimeMS)
+		}
+		switch {
+		case check.CircuitBreaker != "":
+			says = "circuit breaker " + strings.ReplaceAll(check.CircuitBreaker, "_", " ")
+		case len(check.Paused) > 0:
+			says = strings.Join(check.Paused, ", ")
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, check.Status, took, says)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, report.Status)
+	if status != http.StatusOK {
+		return errors.New("not ready")
+	}
+	return nil
+}
