@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -56,9 +55,9 @@ func (s *Server) searchHistory(c echo.Context) error {
 
 // historyQuery reads the query; every mistake in it is named.
 func historyQuery(c echo.Context) (history.Query, error) {
-	parameters, err := url.ParseQuery(c.Request().URL.RawQuery)
+	parameters, err := queryOf(c)
 	if err != nil {
-		return history.Query{}, invalid("", fieldError{"query", "must be name=value, joined by & and percent-encoded"})
+		return history.Query{}, err
 	}
 	query := history.Query{Limit: defaultPage}
 	var problems []fieldError

@@ -24,6 +24,7 @@ func startNotifications(t *testing.T) *testService {
 	intake := tasks.NewIntake(s.client, tasks.FCM, retention)
 	t.Cleanup(intake.Close)
 	s.options.Notifications = intake
+	s.options.Channels = tasks.Channels()
 	return s.start()
 }
 

@@ -10,12 +10,13 @@ import (
 	"pushq/tasks"
 )
 
-// Operator does what people do to pushes, one or many (tasks.Operator).
+// Operator does what people do to pushes, one or many (a tasks.Operator for each
+// channel).
 type Operator interface {
 	Retry(ctx context.Context, id string) error
 	Cancel(ctx context.Context, id string) error
-	RetryAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error)
-	CancelAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error)
+	RetryAll(ctx context.Context, channel tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error)
+	CancelAll(ctx context.Context, channel tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error)
 }
 
 // operate does something to the push of the request, and logs who wanted it and

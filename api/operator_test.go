@@ -20,10 +20,10 @@ type refusingOperator struct{ err error }
 
 func (o refusingOperator) Retry(context.Context, string) error  { return o.err }
 func (o refusingOperator) Cancel(context.Context, string) error { return o.err }
-func (o refusingOperator) RetryAll(context.Context, tasks.Filter, int, string) (tasks.Bulk, error) {
+func (o refusingOperator) RetryAll(context.Context, tasks.Channel, tasks.Filter, int, string) (tasks.Bulk, error) {
 	return tasks.Bulk{}, o.err
 }
-func (o refusingOperator) CancelAll(context.Context, tasks.Filter, int, string) (tasks.Bulk, error) {
+func (o refusingOperator) CancelAll(context.Context, tasks.Channel, tasks.Filter, int, string) (tasks.Bulk, error) {
 	return tasks.Bulk{}, o.err
 }
 
@@ -125,6 +125,8 @@ func TestEveryRefusalOfAnOperator(t *testing.T) {
 		detail string
 	}{
 		{&tasks.ClosedError{State: tasks.Retry}, 409, "window-closed", "never opens again"},
+		{&tasks.SupersededError{State: tasks.Failed, By: "01JDQ1M2K3N4P5Q6R7S8T9V0W1"}, 409, "superseded", "stands for push 01JDQ1M2K3N4P5Q6R7S8T9V0W1 by now"},
+		{&tasks.SupersededError{State: tasks.GivenUp}, 409, "superseded", "was sent already"},
 		{tasks.ErrNotFound, 404, "not-found", "no such push"},
 		{tasks.ErrUnreadable, 503, "unavailable", ""},
 		{fmt.Errorf("%w: %w", tasks.ErrIncomplete, errors.New("i/o timeout")), 503, "outcome-unknown", "Repeating the request is safe"},
@@ -134,7 +136,7 @@ func TestEveryRefusalOfAnOperator(t *testing.T) {
 		s.options.Operator = refusingOperator{refusal.err}
 		s.start()
 		answers := []answer{s.retry("x")}
-		if refusal.kind != "window-closed" {
+		if refusal.status != http.StatusConflict { // these are of retries only
 			answers = append(answers, s.cancel("x"))
 		}
 		for _, got := range answers {

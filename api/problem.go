@@ -80,6 +80,7 @@ func problemFor(err error) *problem {
 	var routing *echo.HTTPError
 	var wrongState *tasks.StateError
 	var closed *tasks.ClosedError
+	var superseded *tasks.SupersededError
 	var wrongMessage *tasks.InvalidNotificationError
 	switch {
 	case errors.As(err, &known):
@@ -89,7 +90,7 @@ func problemFor(err error) *problem {
 	case errors.Is(err, tasks.ErrNotFound):
 		return newProblem(http.StatusNotFound, "not-found", "Not found", "There is no such push.")
 	case errors.Is(err, tasks.ErrCursor):
-		return invalid("", fieldError{"cursor", "is not one that a listing of this status has returned"})
+		return invalid("", fieldError{"cursor", "is not one that a listing of this channel and status has returned"})
 	case errors.Is(err, tasks.ErrContentDiffers):
 		return newProblem(http.StatusConflict, "idempotency-key-reused", "Conflict",
 			"This Idempotency-Key was used before with other content.")
@@ -104,6 +105,14 @@ func problemFor(err error) *problem {
 			p.Detail = fmt.Sprintf("The push may not be sent before %s.", formatTime(closed.NextOpening))
 		}
 		p.State = closed.State
+		return p
+	case errors.As(err, &superseded):
+		p := newProblem(http.StatusConflict, "superseded", "Conflict",
+			"A message with the idempotency key of this push was sent already.")
+		if superseded.By != "" {
+			p.Detail = fmt.Sprintf("The idempotency key of this push stands for push %s by now.", superseded.By)
+		}
+		p.State = superseded.State
 		return p
 	case errors.Is(err, tasks.ErrIncomplete):
 		return unavailable("outcome-unknown", "Outcome unknown",

@@ -30,7 +30,7 @@ type bulkView struct {
 
 type skippedView struct {
 	Closed int `json:"closed"` // may not be sent now
-	Moved  int `json:"moved"`  // in another state by now
+	Moved  int `json:"moved"`  // in another state by now, or another push has the idempotency key
 	Failed int `json:"failed"` // a fault, which the log names
 }
 
@@ -53,8 +53,12 @@ func (s *Server) cancelPushes(c echo.Context) error {
 // operateOnMany does something to many pushes, and logs who wanted it and what
 // came of it.
 func (s *Server) operateOnMany(c echo.Context, action string, states []tasks.State,
-	do func(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error)) error {
+	do func(ctx context.Context, channel tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error)) error {
 	if _, err := requireMediaType(c.Request().Header, pushMediaTypes...); err != nil {
+		return err
+	}
+	channel, err := s.channelOf(c)
+	if err != nil {
 		return err
 	}
 	body, err := readBody(c, s.MaxBodyBytes)
@@ -68,11 +72,11 @@ func (s *Server) operateOnMany(c echo.Context, action string, states []tasks.Sta
 	// Not the request's own context: see acceptPush.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), bulkTimeout)
 	defer cancel()
-	sum, err := do(ctx, request.filter, request.limit, request.cursor)
+	sum, err := do(ctx, channel, request.filter, request.limit, request.cursor)
 	if errors.Is(err, tasks.ErrCursor) {
-		return invalid("", fieldError{"cursor", "is not one that the same action with the same filter has returned"})
+		return invalid("", fieldError{"cursor", "is not one that the same action with the same channel and filter has returned"})
 	}
-	s.logBulk(c, action, request.filter, sum, err)
+	s.logBulk(c, action, channel, request.filter, sum, err)
 	if err != nil {
 		return err
 	}
@@ -83,8 +87,11 @@ func (s *Server) operateOnMany(c echo.Context, action string, states []tasks.Sta
 	return writeJSON(c, http.StatusOK, shown)
 }
 
-func (s *Server) logBulk(c echo.Context, action string, filter tasks.Filter, sum tasks.Bulk, err error) {
+func (s *Server) logBulk(c echo.Context, action string, channel tasks.Channel, filter tasks.Filter, sum tasks.Bulk, err error) {
 	details := []any{slog.String("action", action), slog.String("status", string(filter.State))}
+	if channel != s.Channels[0] {
+		details = append(details, slog.String("channel", channel.Name))
+	}
 	if filter.Since != 0 {
 		details = append(details, slog.String("since", formatTime(filter.Since.Time())))
 	}

@@ -158,11 +158,11 @@ func TestBulkWithoutRedis(t *testing.T) {
 // faultyOperator could not act on all.
 type faultyOperator struct{ refusingOperator }
 
-func (faultyOperator) RetryAll(context.Context, tasks.Filter, int, string) (tasks.Bulk, error) {
+func (faultyOperator) RetryAll(context.Context, tasks.Channel, tasks.Filter, int, string) (tasks.Bulk, error) {
 	return tasks.Bulk{Matched: 9, Done: 3, Closed: 3, Moved: 2, Failed: 1, Fault: errors.New("inner workings"), Next: "next"}, nil
 }
 
-func (o faultyOperator) CancelAll(context.Context, tasks.Filter, int, string) (tasks.Bulk, error) {
+func (o faultyOperator) CancelAll(context.Context, tasks.Channel, tasks.Filter, int, string) (tasks.Bulk, error) {
 	return tasks.Bulk{Matched: 5, Done: 4, Moved: 1}, o.err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -21,13 +20,13 @@ type listView struct {
 }
 
 func (s *Server) listPushes(c echo.Context) error {
-	state, limit, cursor, err := listParameters(c)
+	asked, err := s.listParameters(c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), lookupTimeout)
 	defer cancel()
-	page, err := s.Reader.List(ctx, state, limit, cursor)
+	page, err := s.Reader.List(ctx, asked.channel, asked.state, asked.limit, asked.cursor)
 	if err != nil {
 		return err
 	}
@@ -38,42 +37,55 @@ func (s *Server) listPushes(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, shown)
 }
 
+// A listing is what is asked for.
+type listing struct {
+	channel tasks.Channel
+	state   tasks.State
+	limit   int
+	cursor  string
+}
+
 // listParameters reads the query; every mistake in it is named.
-func listParameters(c echo.Context) (state tasks.State, limit int, cursor string, err error) {
-	query, err := url.ParseQuery(c.Request().URL.RawQuery)
+func (s *Server) listParameters(c echo.Context) (listing, error) {
+	asked := listing{channel: s.Channels[0], limit: defaultPage}
+	query, err := queryOf(c)
 	if err != nil {
-		return "", 0, "", invalid("", fieldError{"query", "must be name=value, joined by & and percent-encoded"})
+		return asked, err
 	}
 	var problems []fieldError
 	notAState := fieldError{"status", fmt.Sprintf("must be one of %v", tasks.States())}
 	if !query.Has("status") {
 		problems = append(problems, notAState)
 	}
-	limit = defaultPage
 	for name, values := range query {
 		value := values[0]
 		switch {
 		case len(values) > 1:
 			problems = append(problems, fieldError{name, "is there twice"})
 		case name == "status":
-			if state = tasks.State(value); !slices.Contains(tasks.States(), state) {
+			if asked.state = tasks.State(value); !slices.Contains(tasks.States(), asked.state) {
 				problems = append(problems, notAState)
 			}
+		case name == channelParameter:
+			var reason string
+			if asked.channel, reason = s.channelNamed(value); reason != "" {
+				problems = append(problems, fieldError{name, reason})
+			}
 		case name == "cursor":
-			cursor = value
+			asked.cursor = value
 		case name == "limit":
 			number, err := strconv.Atoi(value)
 			if err != nil || number < 1 || number > tasks.MaxPage {
 				problems = append(problems, fieldError{name, fmt.Sprintf("must be a number from 1 to %d", tasks.MaxPage)})
 			}
-			limit = number
+			asked.limit = number
 		default:
 			problems = append(problems, fieldError{name, "is not a parameter of this listing"})
 		}
 	}
 	if len(problems) > 0 {
 		sortByField(problems)
-		return "", 0, "", invalid("", problems...)
+		return asked, invalid("", problems...)
 	}
-	return state, limit, cursor, nil
+	return asked, nil
 }

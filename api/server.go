@@ -25,10 +25,10 @@ type Intake interface {
 	Claim(ctx context.Context, push tasks.Push) (tasks.Claim, error)
 }
 
-// Reader tells what became of pushes (tasks.Reader).
+// Reader tells what became of pushes (a tasks.Reader for each channel).
 type Reader interface {
 	Get(ctx context.Context, id string) (tasks.Report, error)
-	List(ctx context.Context, state tasks.State, limit int, cursor string) (tasks.Page, error)
+	List(ctx context.Context, channel tasks.Channel, state tasks.State, limit int, cursor string) (tasks.Page, error)
 }
 
 // Clock tells the time that all processes share (redisconn.Clock).
@@ -43,6 +43,9 @@ type Options struct {
 	Intake   Intake
 	Reader   Reader
 	Operator Operator
+	// Channels are those of Reader and Operator; the first one is meant where none is
+	// named.
+	Channels []tasks.Channel
 	// Notifications is nil where no templated channel is served.
 	Notifications Notifications
 	// History is nil where none is kept.

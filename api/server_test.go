@@ -205,7 +205,7 @@ type panickingReader struct{ cause any }
 
 func (r panickingReader) Get(context.Context, string) (tasks.Report, error) { panic(r.cause) }
 
-func (r panickingReader) List(context.Context, tasks.State, int, string) (tasks.Page, error) {
+func (r panickingReader) List(context.Context, tasks.Channel, tasks.State, int, string) (tasks.Page, error) {
 	panic(r.cause)
 }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -62,9 +63,14 @@ func prepareServiceBehind(t testing.TB, server *testenv.Redis, url string) *test
 	t.Cleanup(func() { require.NoError(t, clients.Close()) })
 	clock := redisconn.NewClock(clients.Read, time.Now)
 	require.NoError(t, clock.Measure(context.Background()))
-	require.NoError(t, tasks.RegisterQueues(context.Background(), clients.Read, tasks.Swrve))
 	intake := tasks.NewIntake(clients.Intake, tasks.Swrve, retention)
 	t.Cleanup(intake.Close)
+	channels := make(testChannels)
+	for _, channel := range tasks.Channels() {
+		require.NoError(t, tasks.RegisterQueues(context.Background(), clients.Read, channel))
+		reader := tasks.NewReader(clients.Read, channel, tasks.NewRecords(clients.Read, channel, retention))
+		channels[channel] = testChannel{reader, tasks.NewOperator(clients.Read, channel, retention, reader, time.UTC, clock)}
+	}
 	log := &logBuffer{}
 	return &testService{
 		t:           t,
@@ -74,10 +80,10 @@ func prepareServiceBehind(t testing.TB, server *testenv.Redis, url string) *test
 		log:         log,
 		closeIntake: intake.Close,
 		options: Options{
-			Intake: intake,
-			Reader: tasks.NewReader(clients.Read, tasks.Swrve, tasks.NewRecords(clients.Read, tasks.Swrve, retention)),
-			Operator: tasks.NewOperator(clients.Read, tasks.Swrve, retention,
-				tasks.NewReader(clients.Read, tasks.Swrve, tasks.NewRecords(clients.Read, tasks.Swrve, retention)), time.UTC, clock),
+			Intake:        intake,
+			Reader:        channels,
+			Operator:      channels,
+			Channels:      []tasks.Channel{tasks.Swrve},
 			Clock:         clock,
 			Checks:        []Check{{Name: "redis", Run: func(ctx context.Context) error { return clients.Read.Ping(ctx).Err() }}},
 			Metrics:       metrics.New("test", slog.New(slog.DiscardHandler)),
@@ -89,6 +95,52 @@ func prepareServiceBehind(t testing.TB, server *testenv.Redis, url string) *test
 			Log:           slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		},
 	}
+}
+
+// testChannels read and operate as those of the binary do.
+type testChannels map[tasks.Channel]testChannel
+
+type testChannel struct {
+	reader   *tasks.Reader
+	operator *tasks.Operator
+}
+
+func (c testChannels) Get(ctx context.Context, id string) (report tasks.Report, err error) {
+	err = c.each(func(one testChannel) (err error) {
+		report, err = one.reader.Get(ctx, id)
+		return err
+	})
+	return report, err
+}
+
+func (c testChannels) Retry(ctx context.Context, id string) error {
+	return c.each(func(one testChannel) error { return one.operator.Retry(ctx, id) })
+}
+
+func (c testChannels) Cancel(ctx context.Context, id string) error {
+	return c.each(func(one testChannel) error { return one.operator.Cancel(ctx, id) })
+}
+
+// each asks the channels until one knows the push.
+func (c testChannels) each(ask func(testChannel) error) error {
+	for _, channel := range tasks.Channels() {
+		if err := ask(c[channel]); !errors.Is(err, tasks.ErrNotFound) {
+			return err
+		}
+	}
+	return tasks.ErrNotFound
+}
+
+func (c testChannels) List(ctx context.Context, of tasks.Channel, state tasks.State, limit int, cursor string) (tasks.Page, error) {
+	return c[of].reader.List(ctx, state, limit, cursor)
+}
+
+func (c testChannels) RetryAll(ctx context.Context, of tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
+	return c[of].operator.RetryAll(ctx, filter, limit, cursor)
+}
+
+func (c testChannels) CancelAll(ctx context.Context, of tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
+	return c[of].operator.CancelAll(ctx, filter, limit, cursor)
 }
 
 // start serves until the test ends. Whatever the test asks for, no secret may

@@ -97,7 +97,9 @@ func (c *callers) postOne(url string, more ...string) {
 func (c *callers) postAs(user, url string, more ...string) {
 	posting := posting{user: user, posted: time.Now()}
 	c.try(&posting, url, more)
-	for c.insistent && posting.unknown {
+	// After a try that may have been taken, a refusal of the next one tells nothing.
+	for c.insistent && (posting.unknown || posting.repeated > 0 && posting.status == http.StatusServiceUnavailable) {
+		time.Sleep(50 * time.Millisecond) // a caller's pause
 		posting.repeated++
 		c.try(&posting, url, more)
 	}
@@ -128,7 +130,7 @@ func (c *callers) try(posting *posting, url string, more []string) {
 		_ = response.Body.Close()
 	}
 	posting.answered = time.Now()
-	posting.unknown = false
+	posting.status, posting.unknown = 0, false
 	switch {
 	case err != nil:
 		posting.unknown = true

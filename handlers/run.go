@@ -251,6 +251,8 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 		return false, &ended{"cancelled"}
 	case tasks.AlreadyEnded:
 		return false, &ended{endPrefix(begun.End) + "as the record says"}
+	case tasks.Superseded:
+		return false, &ended{endPrefix(begun.End) + "its idempotency key stands for another push by now"}
 	case tasks.Spent:
 		if err := r.persist(r.push.ID, func(ctx context.Context) error {
 			return r.records.End(ctx, r.push, tasks.GivenUp)

@@ -40,8 +40,9 @@ type Filter struct {
 type Bulk struct {
 	// Matched pushes were in the state and chosen by the filter, or could not be
 	// read to tell. Done of them were acted on. The others may not be sent now
-	// (Closed), have changed their state meanwhile (Moved), or could not be read
-	// or acted on although Redis answers (Failed).
+	// (Closed), have changed their state meanwhile or left their idempotency key to
+	// another push (Moved), or could not be read or acted on although Redis answers
+	// (Failed).
 	Matched, Done, Closed, Moved, Failed int
 	// Fault is the first of the faults.
 	Fault error
@@ -58,14 +59,14 @@ type Bulk struct {
 // Bulk then counts what had been done before, without the pushes at which Redis
 // failed and without a Next; the call may be repeated.
 func (o *Operator) RetryAll(ctx context.Context, filter Filter, limit int, cursor string) (Bulk, error) {
-	return o.bulk(ctx, bulkAction{"retry", filter, o.retry}, limit, cursor)
+	return o.bulk(ctx, bulkAction{"retry", o.channel, filter, o.retry}, limit, cursor)
 }
 
 // CancelAll does what Cancel does to many pushes, in the way of RetryAll. They
 // leave asynq's archive at once, which holds too few for them and would lose
 // the newest failures.
 func (o *Operator) CancelAll(ctx context.Context, filter Filter, limit int, cursor string) (Bulk, error) {
-	return o.bulk(ctx, bulkAction{"cancel", filter, o.cancelAndTake}, limit, cursor)
+	return o.bulk(ctx, bulkAction{"cancel", o.channel, filter, o.cancelAndTake}, limit, cursor)
 }
 
 func (o *Operator) cancelAndTake(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
@@ -80,9 +81,10 @@ func (o *Operator) cancelAndTake(ctx context.Context, found Report, task *asynq.
 
 // A bulkAction is what is done to the pushes that a filter chooses.
 type bulkAction struct {
-	name   string
-	filter Filter
-	act    action
+	name    string
+	channel Channel
+	filter  Filter
+	act     action
 }
 
 func (o *Operator) bulk(ctx context.Context, action bulkAction, limit int, cursor string) (Bulk, error) {
@@ -179,7 +181,8 @@ func (o *Operator) redisAnswers(ctx context.Context) bool {
 func isRefusal(err error) bool {
 	var moved *StateError
 	var closed *ClosedError
-	return err == nil || errors.As(err, &moved) || errors.As(err, &closed) || errors.Is(err, ErrNotFound)
+	var superseded *SupersededError
+	return err == nil || errors.As(err, &moved) || errors.As(err, &closed) || errors.As(err, &superseded) || errors.Is(err, ErrNotFound)
 }
 
 func (b *Bulk) count(outcome bulkOutcome) {

@@ -26,7 +26,7 @@ var (
 // what comes back is behind its bound, and through a list from its newest entry,
 // so that what comes in is behind it.
 type bulkCursor struct {
-	// Purpose says which action and filter the cursor belongs to.
+	// Purpose says which action, channel and filter the cursor belongs to.
 	Purpose string `json:"purpose"`
 	// Until is the time of the first call.
 	Until Millis `json:"until"`
@@ -40,9 +40,9 @@ type bulkCursor struct {
 	Member string  `json:"member,omitempty"`
 }
 
-// purpose tells actions and filters apart without showing them.
+// purpose tells actions, channels and filters apart without showing them.
 func (a bulkAction) purpose() string {
-	text, _ := json.Marshal([]any{a.name, a.filter}) // numbers and strings always encode
+	text, _ := json.Marshal([]any{a.name, a.channel.Name, a.filter}) // numbers and strings always encode
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
@@ -67,7 +67,7 @@ func decodeBulkCursor(text string, action bulkAction, sources int) (bulkCursor, 
 	}
 	if read.encode() != text || read.Purpose != action.purpose() ||
 		len(read.Bounds) != sources || read.Source < 0 || read.Source >= sources {
-		return read, fmt.Errorf("%w: it belongs to another action or filter", ErrCursor)
+		return read, fmt.Errorf("%w: it belongs to another action, channel or filter", ErrCursor)
 	}
 	return read, nil
 }

@@ -22,7 +22,7 @@ const day = 24 * time.Hour
 
 // caretaker returns one with small limits.
 func (d *desk) caretaker() *Caretaker {
-	c := NewCaretaker(d.client, Swrve, d.records, slog.New(slog.DiscardHandler))
+	c := NewCaretaker(d.client, d.channel, d.records, slog.New(slog.DiscardHandler))
 	c.MaxArchived, c.KeptArchived, c.Batch, c.BatchTime = 20, 10, 4, time.Minute
 	return c
 }
@@ -45,18 +45,18 @@ func (d *desk) tidy(c *Caretaker) {
 func (d *desk) archivedHash(text string) map[string]string {
 	push := d.accept(pushSaying(text))
 	if text == "" {
-		require.NoError(d.t, d.inspector.ArchiveTask(Swrve.ImmediateQueue(), push.ID))
+		require.NoError(d.t, d.inspector.ArchiveTask(d.channel.ImmediateQueue(), push.ID))
 	} else {
 		startWorker(d.t, d.server, time.Now())
 	}
 	testenv.Eventually(d.t, 10*time.Second, "the push to be archived", func() bool {
-		task, err := d.inspector.GetTaskInfo(Swrve.ImmediateQueue(), push.ID)
+		task, err := d.inspector.GetTaskInfo(d.channel.ImmediateQueue(), push.ID)
 		require.NoError(d.t, err)
 		return task.State == asynq.TaskStateArchived
 	})
-	hash, err := d.client.HGetAll(d.t.Context(), asynqTaskKey(Swrve.ImmediateQueue(), push.ID)).Result()
+	hash, err := d.client.HGetAll(d.t.Context(), asynqTaskKey(d.channel.ImmediateQueue(), push.ID)).Result()
 	require.NoError(d.t, err)
-	require.NoError(d.t, d.inspector.DeleteTask(Swrve.ImmediateQueue(), push.ID))
+	require.NoError(d.t, d.inspector.DeleteTask(d.channel.ImmediateQueue(), push.ID))
 	return hash
 }
 
@@ -86,7 +86,7 @@ func (d *desk) archived(queue string) []string {
 
 // requireNothingLeaked wants as many tasks as asynq's lists and sets name.
 func (d *desk) requireNothingLeaked() {
-	for _, queue := range Swrve.Queues() {
+	for _, queue := range d.channel.Queues() {
 		info, err := d.inspector.GetQueueInfo(queue)
 		require.NoError(d.t, err)
 		hashes, err := d.client.Keys(d.t.Context(), asynqTaskKey(queue, "*")).Result()
@@ -96,35 +96,36 @@ func (d *desk) requireNothingLeaked() {
 }
 
 func TestCaretakerTrimsByCount(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	hash := d.archivedHash("failed: no push key")
-	for _, queue := range Swrve.Queues() {
-		ids := d.seedArchive(queue, hash, 20, time.Hour)
-		for number, id := range ids {
-			if number%2 == 0 || number >= 11 { // the others lack their end
-				push := newPush()
-				push.ID = id
-				require.NoError(t, d.records.End(t.Context(), push, Failed))
+	onEachChannel(t, func(t *testing.T, channel Channel) {
+		d := newDeskOf(t, channel)
+		hash := d.archivedHash("failed: no push key")
+		for _, queue := range channel.Queues() {
+			ids := d.seedArchive(queue, hash, 20, time.Hour)
+			for number, id := range ids {
+				if number%2 == 0 || number >= 11 { // the others lack their end
+					push := d.own(newPush())
+					push.ID = id
+					require.NoError(t, d.records.End(t.Context(), push, Failed))
+				}
 			}
-		}
-		c := d.caretaker()
-		d.tidy(c)
-		require.Equal(t, ids, d.archived(queue), "20 are not too many")
+			c := d.caretaker()
+			d.tidy(c)
+			require.Equal(t, ids, d.archived(queue), "20 are not too many")
 
-		push := newPush()
-		push.ID = d.seedArchive(queue, hash, 1, time.Minute)[0]
-		require.NoError(t, d.records.End(t.Context(), push, Failed))
-		ids = append(ids, push.ID)
-		d.tidy(c)
-		require.Equal(t, ids[11:], d.archived(queue), "the newest ten stay")
-		for _, id := range ids {
-			require.Equal(t, Failed, d.get(id).State)
+			push := d.own(newPush())
+			push.ID = d.seedArchive(queue, hash, 1, time.Minute)[0]
+			require.NoError(t, d.records.End(t.Context(), push, Failed))
+			ids = append(ids, push.ID)
+			d.tidy(c)
+			require.Equal(t, ids[11:], d.archived(queue), "the newest ten stay")
+			for _, id := range ids {
+				require.Equal(t, Failed, d.get(id).State)
+			}
+			require.Subset(t, d.list(Failed, MaxPage), ids)
 		}
-		require.Subset(t, d.list(Failed, MaxPage), ids)
-	}
-	require.Len(t, d.list(Failed, MaxPage), 42)
-	d.requireNothingLeaked()
+		require.Len(t, d.list(Failed, MaxPage), 42)
+		d.requireNothingLeaked()
+	})
 }
 
 func TestCaretakerTrimsByAge(t *testing.T) {
@@ -276,7 +277,7 @@ func TestAsynqArchivesAfterManyHaveGrownOld(t *testing.T) {
 	d := newDesk(t)
 	queue := Swrve.ImmediateQueue()
 	d.seedArchive(queue, d.archivedHash(""), 8200, 100*day)
-	NewCaretaker(d.client, Swrve, d.records, slog.New(slog.DiscardHandler)).CatchUp(t.Context())
+	NewCaretaker(d.client, d.channel, d.records, slog.New(slog.DiscardHandler)).CatchUp(t.Context())
 	require.Empty(t, d.archived(queue))
 
 	startWorker(t, d.server, time.Now())

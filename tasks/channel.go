@@ -16,6 +16,9 @@ var (
 	FCM   = Channel{Name: "fcm"} // Firebase Cloud Messaging, with templates
 )
 
+// Channels returns every channel that pushq knows, Swrve first.
+func Channels() []Channel { return []Channel{Swrve, FCM} }
+
 // TaskType is the asynq task type of the channel's pushes.
 func (c Channel) TaskType() string { return "push:" + c.Name }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrCursor means that a cursor was not made by the same call (List, RetryAll or
-// CancelAll), or for another state or filter.
+// CancelAll), or for another channel, state or filter.
 var ErrCursor = errors.New("not a cursor of this listing")
 
 // A position is where a listing stands in one source: in a list, the number of
@@ -20,17 +20,18 @@ type position struct {
 }
 
 type cursor struct {
+	Channel   string     `json:"channel"`
 	State     State      `json:"state"`
 	Positions []position `json:"positions"`
 }
 
-func encodeCursor(state State, positions []position) string {
-	text, _ := json.Marshal(cursor{state, positions}) // numbers and strings always encode
+func encodeCursor(channel Channel, state State, positions []position) string {
+	text, _ := json.Marshal(cursor{channel.Name, state, positions}) // numbers and strings always encode
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
 // decodeCursor returns the start for an empty text.
-func decodeCursor(text string, state State, sources int) ([]position, error) {
+func decodeCursor(text string, channel Channel, state State, sources int) ([]position, error) {
 	if text == "" {
 		return make([]position, sources), nil
 	}
@@ -42,11 +43,11 @@ func decodeCursor(text string, state State, sources int) ([]position, error) {
 	if err := json.Unmarshal(decoded, &read); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
 	}
-	if encodeCursor(read.State, read.Positions) != text {
+	if encodeCursor(Channel{read.Channel}, read.State, read.Positions) != text {
 		return nil, ErrCursor // holds more than List wrote
 	}
-	if read.State != state || len(read.Positions) != sources {
-		return nil, fmt.Errorf("%w: it belongs to status %q", ErrCursor, read.State)
+	if read.Channel != channel.Name || read.State != state || len(read.Positions) != sources {
+		return nil, fmt.Errorf("%w: it belongs to channel %q, status %q", ErrCursor, read.Channel, read.State)
 	}
 	for _, position := range read.Positions {
 		if position.Skip < 0 || position.Skip > maxSkip {

@@ -24,9 +24,9 @@ func TestACursorComesBackAsItWas(t *testing.T) {
 		})
 		positions := rapid.SliceOfN(anyPosition, 1, 4).Draw(t, "positions")
 		state := rapid.SampledFrom(States()).Draw(t, "state")
-		text := encodeCursor(state, positions)
+		text := encodeCursor(FCM, state, positions)
 		require.NotContains(t, text, "=")
-		got, err := decodeCursor(text, state, len(positions))
+		got, err := decodeCursor(text, FCM, state, len(positions))
 		require.NoError(t, err)
 		require.Equal(t, positions, got)
 	})
@@ -34,7 +34,7 @@ func TestACursorComesBackAsItWas(t *testing.T) {
 
 func TestAnEmptyCursorIsTheStart(t *testing.T) {
 	t.Parallel()
-	positions, err := decodeCursor("", Sent, 2)
+	positions, err := decodeCursor("", Swrve, Sent, 2)
 	require.NoError(t, err)
 	require.Equal(t, []position{{}, {}}, positions)
 }
@@ -42,8 +42,8 @@ func TestAnEmptyCursorIsTheStart(t *testing.T) {
 func TestForgedCursors(t *testing.T) {
 	t.Parallel()
 	encoded := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
-	whole := encoded(`{"state":"SENT","positions":[{},{}]}`)
-	_, err := decodeCursor(whole, Sent, 2)
+	whole := encoded(`{"channel":"swrve","state":"SENT","positions":[{},{}]}`)
+	_, err := decodeCursor(whole, Swrve, Sent, 2)
 	require.NoError(t, err)
 	for name, text := range map[string]string{
 		"no base64":           "***",
@@ -54,20 +54,22 @@ func TestForgedCursors(t *testing.T) {
 		"null":                encoded("null"),
 		"an array":            encoded("[]"),
 		"cut off":             whole[:20],
-		"more after the JSON": encoded(`{"state":"SENT","positions":[{},{}]} {}`),
-		"an unknown field":    encoded(`{"state":"SENT","positions":[{},{"hop":1}]}`),
-		"another state":       encoded(`{"state":"FAILED","positions":[{},{}]}`),
-		"too few positions":   encoded(`{"state":"SENT","positions":[{}]}`),
-		"too many positions":  encoded(`{"state":"SENT","positions":[{},{},{}]}`),
-		"negative skip":       encoded(`{"state":"SENT","positions":[{},{"skip":-1}]}`),
-		"large skip":          encoded(`{"state":"SENT","positions":[{},{"skip":10000001}]}`),
-		"skip beyond int64":   encoded(`{"state":"SENT","positions":[{},{"skip":99999999999999999999}]}`),
-		"a fractional skip":   encoded(`{"state":"SENT","positions":[{},{"skip":1.5}]}`),
-		"infinite score":      encoded(`{"state":"SENT","positions":[{},{"score":1e999}]}`),
-		"a score of text":     encoded(`{"state":"SENT","positions":[{},{"score":"+inf"}]}`),
+		"more after the JSON": encoded(`{"channel":"swrve","state":"SENT","positions":[{},{}]} {}`),
+		"an unknown field":    encoded(`{"channel":"swrve","state":"SENT","positions":[{},{"hop":1}]}`),
+		"another channel":     encoded(`{"channel":"fcm","state":"SENT","positions":[{},{}]}`),
+		"no channel":          encoded(`{"state":"SENT","positions":[{},{}]}`),
+		"another state":       encoded(`{"channel":"swrve","state":"FAILED","positions":[{},{}]}`),
+		"too few positions":   encoded(`{"channel":"swrve","state":"SENT","positions":[{}]}`),
+		"too many positions":  encoded(`{"channel":"swrve","state":"SENT","positions":[{},{},{}]}`),
+		"negative skip":       encoded(`{"channel":"swrve","state":"SENT","positions":[{},{"skip":-1}]}`),
+		"large skip":          encoded(`{"channel":"swrve","state":"SENT","positions":[{},{"skip":10000001}]}`),
+		"skip beyond int64":   encoded(`{"channel":"swrve","state":"SENT","positions":[{},{"skip":99999999999999999999}]}`),
+		"a fractional skip":   encoded(`{"channel":"swrve","state":"SENT","positions":[{},{"skip":1.5}]}`),
+		"infinite score":      encoded(`{"channel":"swrve","state":"SENT","positions":[{},{"score":1e999}]}`),
+		"a score of text":     encoded(`{"channel":"swrve","state":"SENT","positions":[{},{"score":"+inf"}]}`),
 		"huge":                strings.Repeat("A", 1<<20),
 	} {
-		_, err := decodeCursor(text, Sent, 2)
+		_, err := decodeCursor(text, Swrve, Sent, 2)
 		require.ErrorIs(t, err, ErrCursor, name)
 	}
 }
@@ -78,7 +80,7 @@ func TestNoTextMakesDecodingFailOtherwise(t *testing.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.String(), func(inner string) string {
 			return base64.RawURLEncoding.EncodeToString([]byte(inner))
 		})).Draw(t, "text")
-		positions, err := decodeCursor(text, Retry, 2)
+		positions, err := decodeCursor(text, Swrve, Retry, 2)
 		if err != nil {
 			require.ErrorIs(t, err, ErrCursor)
 			return

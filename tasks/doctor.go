@@ -60,6 +60,10 @@ type Doctor struct {
 	// Interrupted is the age from which an attempt in process is taken for
 	// dead, as a handler's run takes it.
 	Interrupted time.Duration
+	// Streams are those of the channel's followers, Unread the age from which nobody
+	// seems to read their entries.
+	Streams []FollowedStream
+	Unread  time.Duration
 
 	channel   Channel
 	retention Retention
@@ -74,6 +78,7 @@ type Doctor struct {
 func NewDoctor(client redis.UniversalClient, channel Channel, retention Retention, timeout time.Duration) *Doctor {
 	return &Doctor{
 		Pause: 6 * time.Second, ClaimIdle: 10 * time.Second, Interrupted: InterruptedAfter(timeout),
+		Unread: 5 * time.Minute,
 
 		channel: channel, retention: retention, redis: client,
 		records:   NewRecords(client, channel, retention),
@@ -112,9 +117,12 @@ func (d *Doctor) Examine(ctx context.Context, fix bool) ([]Finding, error) {
 	if err != nil {
 		return findings, err
 	}
+	var failures []error
+	unread, err := d.examineStreams(ctx)
+	findings = append(findings, unread...)
+	failures = append(failures, err)
 	checks := d.checks()
 	suspects := make([][]suspect, len(checks))
-	var failures []error
 	anything := false
 	for place, one := range checks {
 		// Why one fault cannot be looked for may be another fault.

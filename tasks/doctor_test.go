@@ -21,9 +21,11 @@ type ward struct {
 	doctor *Doctor
 }
 
-func newWard(t *testing.T) *ward {
-	d := newDesk(t)
-	doctor := NewDoctor(d.client, Swrve, testRetention, 15*time.Second)
+func newWard(t *testing.T) *ward { return newWardOf(t, Swrve) }
+
+func newWardOf(t *testing.T, channel Channel) *ward {
+	d := newDeskOf(t, channel)
+	doctor := NewDoctor(d.client, channel, testRetention, 15*time.Second)
 	doctor.Pause, doctor.ClaimIdle = 10*time.Millisecond, 0
 	return &ward{desk: d, doctor: doctor}
 }
@@ -31,7 +33,7 @@ func newWard(t *testing.T) *ward {
 // serve starts a worker for both queues.
 func (w *ward) serve() {
 	worker := asynq.NewServerFromRedisClient(w.server.Client(w.t), asynq.Config{
-		Queues: map[string]int{Swrve.ImmediateQueue(): 1, Swrve.WindowQueue(): 1}, LogLevel: asynq.FatalLevel,
+		Queues: map[string]int{w.channel.ImmediateQueue(): 1, w.channel.WindowQueue(): 1}, LogLevel: asynq.FatalLevel,
 	})
 	require.NoError(w.t, worker.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })))
 	w.t.Cleanup(worker.Shutdown)
@@ -41,6 +43,9 @@ func (w *ward) examine(fix bool) map[string]Finding {
 	w.t.Helper()
 	findings, err := w.doctor.Examine(w.t.Context(), fix)
 	require.NoError(w.t, err)
+	others, err := ExamineOtherQueues(w.t.Context(), w.client)
+	require.NoError(w.t, err)
+	findings = append(findings, others...)
 	byName := make(map[string]Finding)
 	for _, finding := range findings {
 		require.NotEmpty(w.t, finding.Meaning)
@@ -87,36 +92,39 @@ func (w *ward) take(queue string, lease time.Time, ids ...string) {
 }
 
 func TestHealthyQueuesHaveNoFindings(t *testing.T) {
-	t.Parallel()
-	w := newWard(t)
-	for _, state := range []State{GivenUp, Failed, Cancelled, Sent, Retry, Scheduled, InMemory} { // its worker takes what is ready
-		w.inState(state)
-	}
-	w.accept(newWindowedPush(time.Now().Add(time.Hour)))
-	require.Empty(t, w.examine(true))
+	onEachChannel(t, func(t *testing.T, channel Channel) {
+		w := newWardOf(t, channel)
+		for _, state := range []State{GivenUp, Failed, Cancelled, Sent, Retry, Scheduled, InMemory} { // its worker takes what is ready
+			w.inState(state)
+		}
+		w.accept(newWindowedPush(time.Now().Add(time.Hour)))
+		require.Empty(t, w.examine(true))
+	})
 }
 
 func TestActiveTasksWithoutALeaseGoBackToTheQueue(t *testing.T) {
-	t.Parallel()
-	w := newWard(t)
-	first, second := w.accept(newPush()), w.accept(newPush())
-	windowed := newWindowedPush(time.Now().Add(-time.Minute))
-	windowed.CreatedAt = windowed.DueAt
-	w.accept(windowed)
-	w.take("swrve", time.Time{}, first.ID, second.ID)
-	w.take("swrve-window", time.Now().Add(time.Hour), windowed.ID)
-	require.Equal(t, InMemory, w.get(first.ID).State)
+	onEachChannel(t, func(t *testing.T, channel Channel) {
+		queue := channel.ImmediateQueue()
+		w := newWardOf(t, channel)
+		first, second := w.accept(newPush()), w.accept(newPush())
+		windowed := newWindowedPush(time.Now().Add(-time.Minute))
+		windowed.CreatedAt = windowed.DueAt
+		w.accept(windowed)
+		w.take(queue, time.Time{}, first.ID, second.ID)
+		w.take(channel.WindowQueue(), time.Now().Add(time.Hour), windowed.ID)
+		require.Equal(t, InMemory, w.get(first.ID).State)
 
-	w.requireFaultMended("leaseless-active swrve", first.ID, second.ID)
-	require.Equal(t, Pending, w.get(first.ID).State)
-	require.Equal(t, Pending, w.get(second.ID).State)
-	require.Equal(t, InMemory, w.get(windowed.ID).State, "one with a lease is left alone")
-	w.inspectable()
+		w.requireFaultMended("leaseless-active "+queue, first.ID, second.ID)
+		require.Equal(t, Pending, w.get(first.ID).State)
+		require.Equal(t, Pending, w.get(second.ID).State)
+		require.Equal(t, InMemory, w.get(windowed.ID).State, "one with a lease is left alone")
+		w.inspectable()
+	})
 }
 
 // inspectable shows that asynq's own statistics work.
 func (w *ward) inspectable() {
-	for _, queue := range Swrve.Queues() {
+	for _, queue := range w.channel.Queues() {
 		_, err := w.inspector.GetQueueInfo(queue)
 		require.NoError(w.t, err)
 	}
@@ -230,83 +238,86 @@ func TestMoreLeaselessThanAreJudged(t *testing.T) {
 }
 
 func TestGhostsAreRemoved(t *testing.T) {
-	t.Parallel()
-	for _, state := range []State{Scheduled, Pending, InMemory, Retry, Sent, Failed} {
-		t.Run(string(state), func(t *testing.T) {
-			t.Parallel()
-			w := newWard(t)
-			push := newPush()
-			if state == InMemory {
-				w.accept(push)
-				w.take("swrve", time.Now().Add(time.Hour), push.ID)
-			} else {
-				push = w.inState(state)
-			}
-			queue := Swrve.queue(push)
-			require.NoError(t, w.client.Del(t.Context(), asynqTaskKey(queue, push.ID)).Err())
-			if state == InMemory { // as asynq's dequeue leaves it
-				require.NoError(t, w.client.HSet(t.Context(), asynqTaskKey(queue, push.ID), "state", "active").Err())
-			}
-			w.requireFaultMended("ghost "+queue, push.ID)
-			w.inspectable()
-			switch state {
-			case Retry: // its record has what is to be sent
-				report := w.get(push.ID)
-				require.Equal(t, Pending, report.State)
-				require.Equal(t, push.Message, report.Push.Message)
-				require.Len(t, report.Attempts, 1)
-			case Sent, Failed:
-				require.Equal(t, state, w.get(push.ID).State)
-			default:
-				_, err := w.reader.Get(t.Context(), push.ID)
-				require.ErrorIs(t, err, ErrNotFound, "nothing is left of it")
-			}
-		})
-	}
+	onEachChannel(t, func(t *testing.T, channel Channel) {
+		for _, state := range []State{Scheduled, Pending, InMemory, Retry, Sent, Failed} {
+			t.Run(string(state), func(t *testing.T) {
+				t.Parallel()
+				w := newWardOf(t, channel)
+				push := w.own(newPush())
+				if state == InMemory {
+					w.accept(push)
+					w.take(channel.queue(push), time.Now().Add(time.Hour), push.ID)
+				} else {
+					push = w.inState(state)
+				}
+				queue := channel.queue(push)
+				require.NoError(t, w.client.Del(t.Context(), asynqTaskKey(queue, push.ID)).Err())
+				if state == InMemory { // as asynq's dequeue leaves it
+					require.NoError(t, w.client.HSet(t.Context(), asynqTaskKey(queue, push.ID), "state", "active").Err())
+				}
+				w.requireFaultMended("ghost "+queue, push.ID)
+				w.inspectable()
+				switch state {
+				case Retry: // its record has what is to be sent
+					report := w.get(push.ID)
+					require.Equal(t, Pending, report.State)
+					require.Equal(t, push.Message, report.Push.Message)
+					require.Len(t, report.Attempts, 1)
+				case Sent, Failed:
+					require.Equal(t, state, w.get(push.ID).State)
+				default:
+					_, err := w.reader.Get(t.Context(), push.ID)
+					require.ErrorIs(t, err, ErrNotFound, "nothing is left of it")
+				}
+			})
+		}
+	})
 }
 
 func TestMisplacedTasksGoWhereTheyBelong(t *testing.T) {
-	t.Parallel()
-	for _, state := range []State{Scheduled, Pending, Retry, Sent, Failed} {
-		t.Run(string(state)+" nowhere", func(t *testing.T) {
+	onEachChannel(t, func(t *testing.T, channel Channel) {
+		for _, state := range []State{Scheduled, Pending, Retry, Sent, Failed} {
+			t.Run(string(state)+" nowhere", func(t *testing.T) {
+				t.Parallel()
+				w := newWardOf(t, channel)
+				push := w.inState(state)
+				queue := channel.queue(push)
+				for _, place := range taskPlaces {
+					require.NoError(t, w.client.Del(t.Context(), asynqStateKey(queue, place)).Err())
+				}
+				w.requireFaultMended("misplaced-task "+queue, push.ID)
+				want := state
+				if state == Scheduled || state == Retry {
+					want = Pending // the handler looks at the window
+				}
+				require.Equal(t, want, w.get(push.ID).State)
+				w.inspectable()
+				if state == Failed {
+					require.NoError(t, w.inspector.RunTask(queue, push.ID), "asynq's tools work again")
+				}
+			})
+		}
+		// An archive that broke half-way leaves a task that says that it is active.
+		t.Run("active in the archive", func(t *testing.T) {
 			t.Parallel()
-			w := newWard(t)
-			push := w.inState(state)
-			queue := Swrve.queue(push)
-			for _, place := range taskPlaces {
-				require.NoError(t, w.client.Del(t.Context(), asynqStateKey(queue, place)).Err())
-			}
+			w := newWardOf(t, channel)
+			push := w.inState(Failed)
+			queue := channel.queue(push)
+			require.NoError(t, w.client.HSet(t.Context(), asynqTaskKey(queue, push.ID), "state", "active").Err())
+			require.Error(t, w.inspector.RunTask(queue, push.ID))
 			w.requireFaultMended("misplaced-task "+queue, push.ID)
-			want := state
-			if state == Scheduled || state == Retry {
-				want = Pending // the handler looks at the window
-			}
-			require.Equal(t, want, w.get(push.ID).State)
-			w.inspectable()
-			if state == Failed {
-				require.NoError(t, w.inspector.RunTask(queue, push.ID), "asynq's tools work again")
-			}
+			require.Equal(t, Failed, w.get(push.ID).State)
+			require.NoError(t, w.inspector.RunTask(queue, push.ID))
 		})
-	}
-	// An archive that broke half-way leaves a task that says that it is active.
-	t.Run("active in the archive", func(t *testing.T) {
-		t.Parallel()
-		w := newWard(t)
-		push := w.inState(Failed)
-		require.NoError(t, w.client.HSet(t.Context(), asynqTaskKey("swrve", push.ID), "state", "active").Err())
-		require.Error(t, w.inspector.RunTask("swrve", push.ID))
-		w.requireFaultMended("misplaced-task swrve", push.ID)
-		require.Equal(t, Failed, w.get(push.ID).State)
-		require.NoError(t, w.inspector.RunTask("swrve", push.ID))
-	})
-	t.Run("the remains of a ghost", func(t *testing.T) {
-		t.Parallel()
-		w := newWard(t)
-		id := NewID()
-		require.NoError(t, w.client.HSet(t.Context(), asynqTaskKey("swrve", id), "state", "active").Err())
-		w.requireFaultMended("misplaced-task swrve", id)
-		_, err := w.reader.Get(t.Context(), id)
-		require.ErrorIs(t, err, ErrNotFound)
+		t.Run("the remains of a ghost", func(t *testing.T) {
+			t.Parallel()
+			w := newWardOf(t, channel)
+			id, queue := NewID(), channel.ImmediateQueue()
+			require.NoError(t, w.client.HSet(t.Context(), asynqTaskKey(queue, id), "state", "active").Err())
+			w.requireFaultMended("misplaced-task "+queue, id)
+			_, err := w.reader.Get(t.Context(), id)
+			require.ErrorIs(t, err, ErrNotFound)
+		})
 	})
 }
 
@@ -367,70 +378,72 @@ func TestAClaimThatSomebodyLooksAtIsKept(t *testing.T) {
 }
 
 func TestQueuesThatAreNotAsTheyShouldBe(t *testing.T) {
-	t.Parallel()
-	t.Run("unregistered", func(t *testing.T) {
-		t.Parallel()
-		w := newWard(t)
-		push := w.accept(newPush())
-		require.NoError(t, w.client.SRem(t.Context(), asynqQueuesKey, "swrve").Err())
-		_, err := w.reader.Get(t.Context(), push.ID)
-		require.ErrorIs(t, err, ErrUnreadable)
-		require.True(t, w.examine(false)["unregistered-queue swrve"].Left())
-		require.False(t, w.examine(true)["unregistered-queue swrve"].Left())
-		require.Empty(t, w.examine(false))
-		require.Equal(t, Pending, w.get(push.ID).State)
-	})
-	t.Run("paused", func(t *testing.T) {
-		t.Parallel()
-		w := newWard(t)
-		_, err := Pause(t.Context(), w.client, Swrve)
-		require.NoError(t, err)
-		found := w.examine(true) // somebody did it on purpose
-		require.True(t, found["paused swrve"].Left())
-		require.Equal(t, "pushq resume", found["paused swrve-window"].Repair)
-		_, err = Resume(t.Context(), w.client, Swrve)
-		require.NoError(t, err)
-		require.Empty(t, w.examine(false))
-	})
-	t.Run("a full archive", func(t *testing.T) {
-		t.Parallel()
-		w := newWard(t)
-		pipe := w.client.Pipeline()
-		for number := range fullArchive + 1 {
-			id := fmt.Sprintf("old-%d", number)
-			pipe.HSet(t.Context(), asynqTaskKey("swrve", id), "state", "archived", "msg", "")
-			pipe.ZAdd(t.Context(), asynqStateKey("swrve", asynq.TaskStateArchived), redis.Z{Score: float64(time.Now().Unix()), Member: id})
-		}
-		_, err := pipe.Exec(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, fullArchive+1, w.examine(true)["archive-near-cap swrve"].Count)
-		NewCaretaker(w.client, Swrve, w.records, slog.New(slog.DiscardHandler)).CatchUp(t.Context())
-		require.Empty(t, w.examine(false))
-	})
-	t.Run("workers that died, and one that lives", func(t *testing.T) {
-		t.Parallel()
-		w := newWard(t)
-		push := w.accept(newPush())
-		w.take("swrve", time.Now().Add(-time.Minute), push.ID)
-		// One without a task is for no worker to take back.
-		require.NoError(t, w.client.ZAdd(t.Context(), asynqLeaseKey("swrve"), redis.Z{Score: 1, Member: "gone"}).Err())
-		found := w.examine(true)["expired-lease swrve"]
-		require.Equal(t, []string{push.ID}, found.Examples)
-		require.Equal(t, 1, found.Count)
-		require.Contains(t, found.Repair, "start a worker")
-		findings, err := w.doctor.Examine(t.Context(), true)
-		require.NoError(t, err)
-		require.Len(t, findings, 3, "and nobody serves the two queues")
-		require.Equal(t, "unserved-queue", findings[0].Fault)
+	onEachChannel(t, func(t *testing.T, channel Channel) {
+		queue := channel.ImmediateQueue()
+		t.Run("unregistered", func(t *testing.T) {
+			t.Parallel()
+			w := newWardOf(t, channel)
+			push := w.accept(newPush())
+			require.NoError(t, w.client.SRem(t.Context(), asynqQueuesKey, queue).Err())
+			_, err := w.reader.Get(t.Context(), push.ID)
+			require.ErrorIs(t, err, ErrUnreadable)
+			require.True(t, w.examine(false)["unregistered-queue "+queue].Left())
+			require.False(t, w.examine(true)["unregistered-queue "+queue].Left())
+			require.Empty(t, w.examine(false))
+			require.Equal(t, Pending, w.get(push.ID).State)
+		})
+		t.Run("paused", func(t *testing.T) {
+			t.Parallel()
+			w := newWardOf(t, channel)
+			_, err := Pause(t.Context(), w.client, channel)
+			require.NoError(t, err)
+			found := w.examine(true) // somebody did it on purpose
+			require.True(t, found["paused "+queue].Left())
+			require.Equal(t, map[Channel]string{Swrve: "pushq resume", FCM: "pushq resume --channel fcm"}[channel], found["paused "+channel.WindowQueue()].Repair)
+			_, err = Resume(t.Context(), w.client, channel)
+			require.NoError(t, err)
+			require.Empty(t, w.examine(false))
+		})
+		t.Run("a full archive", func(t *testing.T) {
+			t.Parallel()
+			w := newWardOf(t, channel)
+			pipe := w.client.Pipeline()
+			for number := range fullArchive + 1 {
+				id := fmt.Sprintf("old-%d", number)
+				pipe.HSet(t.Context(), asynqTaskKey(queue, id), "state", "archived", "msg", "")
+				pipe.ZAdd(t.Context(), asynqStateKey(queue, asynq.TaskStateArchived), redis.Z{Score: float64(time.Now().Unix()), Member: id})
+			}
+			_, err := pipe.Exec(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, fullArchive+1, w.examine(true)["archive-near-cap "+queue].Count)
+			NewCaretaker(w.client, channel, w.records, slog.New(slog.DiscardHandler)).CatchUp(t.Context())
+			require.Empty(t, w.examine(false))
+		})
+		t.Run("workers that died, and one that lives", func(t *testing.T) {
+			t.Parallel()
+			w := newWardOf(t, channel)
+			push := w.accept(newPush())
+			w.take(queue, time.Now().Add(-time.Minute), push.ID)
+			// One without a task is for no worker to take back.
+			require.NoError(t, w.client.ZAdd(t.Context(), asynqLeaseKey(queue), redis.Z{Score: 1, Member: "gone"}).Err())
+			found := w.examine(true)["expired-lease "+queue]
+			require.Equal(t, []string{push.ID}, found.Examples)
+			require.Equal(t, 1, found.Count)
+			require.Contains(t, found.Repair, "start a worker")
+			findings, err := w.doctor.Examine(t.Context(), true)
+			require.NoError(t, err)
+			require.Len(t, findings, 3, "and nobody serves the two queues")
+			require.Equal(t, "unserved-queue", findings[0].Fault)
 
-		require.NoError(t, w.client.SAdd(t.Context(), asynqQueuesKey, "other").Err())
-		require.True(t, w.examine(false)["unserved-queue other"].Left())
-		require.NoError(t, w.client.SRem(t.Context(), asynqQueuesKey, "other").Err())
+			require.NoError(t, w.client.SAdd(t.Context(), asynqQueuesKey, "other").Err())
+			require.True(t, w.examine(false)["unserved-queue other"].Left())
+			require.NoError(t, w.client.SRem(t.Context(), asynqQueuesKey, "other").Err())
 
-		w.serve() // asynq looks for lost leases when a worker starts
-		testenv.Eventually(t, 20*time.Second, "nothing to be found", func() bool {
-			findings, err := w.doctor.Examine(t.Context(), false)
-			return err == nil && len(findings) == 0
+			w.serve() // asynq looks for lost leases when a worker starts
+			testenv.Eventually(t, 20*time.Second, "nothing to be found", func() bool {
+				findings, err := w.doctor.Examine(t.Context(), false)
+				return err == nil && len(findings) == 0
+			})
 		})
 	})
 }
@@ -452,4 +465,75 @@ func TestFindingsAreCountedAndBounded(t *testing.T) {
 	require.Empty(t, w.examine(false))
 	require.Equal(t, Pending, w.get(good.ID).State)
 	w.inspectable()
+}
+
+// The claims of notifications name their pushes.
+func TestStrandedClaimsOfNotificationsAreReleased(t *testing.T) {
+	t.Parallel()
+	w := newWardOf(t, FCM)
+	post := func(key string) (id string, replayed bool) {
+		text := testenv.Notification("idempotency_key", strconv.Quote(key))
+		parsed, err := ParseNotification(text)
+		require.NoError(t, err)
+		id, replayed, err = w.intake.Notify(t.Context(), parsed, text, time.Now())
+		require.NoError(t, err)
+		return id, replayed
+	}
+	waiting, _ := post("waiting")
+	ended, _ := post("ended")
+	report := w.get(ended)
+	w.attempt(report.Push, AttemptError, Failed)
+	require.NoError(t, w.inspector.DeleteTask("fcm", ended))
+	again, _ := post("retried")
+	w.attempt(w.get(again).Push, AttemptError, Failed)
+	require.NoError(t, w.inspector.ArchiveTask("fcm", again))
+	require.NoError(t, w.operator(time.Now()).Retry(t.Context(), again))
+	stranded := notificationClaimID("stranded")
+	never := NewID()
+	require.NoError(t, w.client.Set(t.Context(), FCM.ClaimKey(stranded), never, time.Hour).Err())
+
+	w.requireFaultMended("stranded-claim", stranded)
+	for key, id := range map[string]string{"waiting": waiting, "retried": again} {
+		got, replayed := post(key)
+		require.True(t, replayed, key)
+		require.Equal(t, id, got, key)
+	}
+	got, replayed := post("stranded")
+	require.False(t, replayed)
+	require.NotEqual(t, never, got)
+}
+
+// Entries that nobody deals with stay; those of a moment are on their way.
+func TestStreamsThatNobodyReads(t *testing.T) {
+	onEachChannel(t, func(t *testing.T, channel Channel) {
+		w := newWardOf(t, channel)
+		w.serve()
+		key := channel.FollowKey("history")
+		w.doctor.Streams = []FollowedStream{
+			{Key: key, Does: "write the history", Needs: "a worker with history.postgresUrl"}, {Key: channel.FollowKey("other")},
+		}
+		add := func(age time.Duration) {
+			id := strconv.FormatInt(time.Now().Add(-age).UnixMilli(), 10)
+			require.NoError(t, w.client.XAdd(t.Context(), &redis.XAddArgs{Stream: key, ID: id + "-*", Values: []string{"id", "push"}}).Err())
+		}
+		require.Empty(t, w.examine(false), "there is no stream")
+		add(4 * time.Minute)
+		add(time.Second)
+		require.Empty(t, w.examine(false))
+		require.NoError(t, w.client.Del(t.Context(), key).Err())
+		add(6 * time.Minute)
+		add(time.Second)
+		found := w.examine(true)
+		require.Len(t, found, 1)
+		unread := found["unread-stream"]
+		require.Equal(t, 2, unread.Count)
+		require.True(t, unread.Left(), "nothing of it is mended")
+		require.Contains(t, unread.Meaning, "2 entries wait in "+key+", the oldest for 6m")
+		require.Contains(t, unread.Meaning, "nobody reads them to write the history")
+		require.Contains(t, unread.Repair, "it needs a worker with history.postgresUrl")
+		require.Contains(t, unread.Repair, "redis-cli DEL '"+key+"'")
+		require.EqualValues(t, 2, w.client.XLen(t.Context(), key).Val())
+		require.NoError(t, w.client.XTrimMaxLen(t.Context(), key, 0).Err())
+		require.Empty(t, w.examine(false), "it is empty")
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,8 +36,8 @@ func WriteIdempotencyStates(ctx context.Context, client redis.UniversalClient, c
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return fmt.Errorf("read the claim of push %s: %w", record.Push.ID, err)
 		}
-		if claim != "" && !strings.HasPrefix(claim, record.Push.ID) {
-			continue // the key stands for another push by now
+		if claim != "" && claim != record.Push.ID+claimEnded {
+			continue // the key stands for another push by now, or for this one again
 		}
 		state := IdempotencyFailed
 		if record.End == Sent {

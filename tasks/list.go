@@ -34,10 +34,10 @@ type Page struct {
 // starts). SCHEDULED and RETRY are ordered by the next attempt, PENDING and
 // IN_MEMORY as in the queue, the ended ones newest first; SENT shows what asynq
 // still holds. A page may be short, or miss or repeat a push that moves
-// meanwhile. ErrCursor if the cursor is not one of this state's.
+// meanwhile. ErrCursor if the cursor is not one of this channel's and state's.
 func (r *Reader) List(ctx context.Context, state State, limit int, cursor string) (Page, error) {
 	sources := r.sources(state)
-	positions, err := decodeCursor(cursor, state, len(sources))
+	positions, err := decodeCursor(cursor, r.channel, state, len(sources))
 	if err != nil {
 		return Page{}, err
 	}
@@ -54,7 +54,7 @@ func (r *Reader) List(ctx context.Context, state State, limit int, cursor string
 		}
 	}
 	if more {
-		page.Next = encodeCursor(state, positions)
+		page.Next = encodeCursor(r.channel, state, positions)
 	}
 	return page, nil
 }

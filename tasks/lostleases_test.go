@@ -19,69 +19,72 @@ import (
 // longer than the grace, is taken back. Nothing of the others changes, and they
 // hold up nothing: there are more than fit on a page.
 func TestOnlyActiveTasksWithALostLeaseAreTakenBack(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, client *redis.Client) {
-		ctx := t.Context()
-		const queue = "swrve-window"
-		caretaker := NewCaretaker(client, Swrve, NewRecords(client, Swrve, testRetention), slog.New(slog.DiscardHandler))
-		leases, active, retry := asynqLeaseKey(queue), asynqStateKey(queue, asynq.TaskStateActive), asynqStateKey(queue, asynq.TaskStateRetry)
+	for _, channel := range Channels() {
+		t.Run(channel.Name, func(t *testing.T) {
+			onEachRedis(t, func(t *testing.T, client *redis.Client) {
+				ctx, queue := t.Context(), channel.WindowQueue()
+				caretaker := NewCaretaker(client, channel, NewRecords(client, channel, testRetention), slog.New(slog.DiscardHandler))
+				leases, active, retry := asynqLeaseKey(queue), asynqStateKey(queue, asynq.TaskStateActive), asynqStateKey(queue, asynq.TaskStateRetry)
 
-		var lost, others []string
-		for _, state := range []string{"", "pending", "active", "scheduled", "retry", "archived", "completed"} {
-			for _, message := range []string{"", "message"} {
-				for _, listed := range []bool{false, true} {
-					for _, lease := range []time.Duration{-4 * time.Hour, -3 * time.Hour, -2 * time.Hour, -time.Hour, -time.Minute, -leaseGrace, 0, 30 * time.Second, time.Hour} {
-						id := fmt.Sprintf("%s %s %t %s", state, message, listed, lease)
-						if state != "" {
-							require.NoError(t, client.HSet(ctx, asynqTaskKey(queue, id), "state", state).Err())
-						}
-						if message != "" {
-							require.NoError(t, client.HSet(ctx, asynqTaskKey(queue, id), "msg", message).Err())
-						}
-						if listed {
-							require.NoError(t, client.LPush(ctx, active, id).Err())
-						}
-						require.NoError(t, client.ZAdd(ctx, leases, redis.Z{Score: float64(time.Now().Add(lease).Unix()), Member: id}).Err())
-						if state == "active" && message != "" && listed && lease <= -leaseGrace {
-							lost = append(lost, id)
-						} else {
-							others = append(others, id)
+				var lost, others []string
+				for _, state := range []string{"", "pending", "active", "scheduled", "retry", "archived", "completed"} {
+					for _, message := range []string{"", "message"} {
+						for _, listed := range []bool{false, true} {
+							for _, lease := range []time.Duration{-4 * time.Hour, -3 * time.Hour, -2 * time.Hour, -time.Hour, -time.Minute, -leaseGrace, 0, 30 * time.Second, time.Hour} {
+								id := fmt.Sprintf("%s %s %t %s", state, message, listed, lease)
+								if state != "" {
+									require.NoError(t, client.HSet(ctx, asynqTaskKey(queue, id), "state", state).Err())
+								}
+								if message != "" {
+									require.NoError(t, client.HSet(ctx, asynqTaskKey(queue, id), "msg", message).Err())
+								}
+								if listed {
+									require.NoError(t, client.LPush(ctx, active, id).Err())
+								}
+								require.NoError(t, client.ZAdd(ctx, leases, redis.Z{Score: float64(time.Now().Add(lease).Unix()), Member: id}).Err())
+								if state == "active" && message != "" && listed && lease <= -leaseGrace {
+									lost = append(lost, id)
+								} else {
+									others = append(others, id)
+								}
+							}
 						}
 					}
 				}
-			}
-		}
-		require.Greater(t, len(others), lostLeasesPage)
-		story := func(id string) string {
-			hash, err := client.HGetAll(ctx, asynqTaskKey(queue, id)).Result()
-			require.NoError(t, err)
-			return fmt.Sprint(hash, client.ZScore(ctx, leases, id), client.ZScore(ctx, retry, id), client.LPos(ctx, active, id, redis.LPosArgs{}).Err())
-		}
-		before := make(map[string]string)
-		for _, id := range others {
-			before[id] = story(id)
-		}
+				require.Greater(t, len(others), lostLeasesPage)
+				story := func(id string) string {
+					hash, err := client.HGetAll(ctx, asynqTaskKey(queue, id)).Result()
+					require.NoError(t, err)
+					return fmt.Sprint(hash, client.ZScore(ctx, leases, id), client.ZScore(ctx, retry, id), client.LPos(ctx, active, id, redis.LPosArgs{}).Err())
+				}
+				before := make(map[string]string)
+				for _, id := range others {
+					before[id] = story(id)
+				}
 
-		started := time.Now()
-		taken, err := caretaker.takeBack(ctx, queue)
-		require.NoError(t, err)
-		require.Equal(t, len(lost), taken)
-		for _, id := range lost {
-			hash, err := client.HGetAll(ctx, asynqTaskKey(queue, id)).Result()
-			require.NoError(t, err)
-			require.Equal(t, "retry", hash["state"])
-			require.Contains(t, hash["msg"], "message")
-			require.ErrorIs(t, client.ZScore(ctx, leases, id).Err(), redis.Nil)
-			require.ErrorIs(t, client.LPos(ctx, active, id, redis.LPosArgs{}).Err(), redis.Nil)
-			require.InDelta(t, started.Add(takeBackDelay).Unix(), client.ZScore(ctx, retry, id).Val(), 3, id)
-		}
-		require.EqualValues(t, len(lost), client.ZCard(ctx, retry).Val())
-		for _, id := range others {
-			require.Equal(t, before[id], story(id), id)
-		}
-		taken, err = caretaker.takeBack(ctx, queue)
-		require.NoError(t, err)
-		require.Zero(t, taken, "once is enough")
-	})
+				started := time.Now()
+				taken, err := caretaker.takeBack(ctx, queue)
+				require.NoError(t, err)
+				require.Equal(t, len(lost), taken)
+				for _, id := range lost {
+					hash, err := client.HGetAll(ctx, asynqTaskKey(queue, id)).Result()
+					require.NoError(t, err)
+					require.Equal(t, "retry", hash["state"])
+					require.Contains(t, hash["msg"], "message")
+					require.ErrorIs(t, client.ZScore(ctx, leases, id).Err(), redis.Nil)
+					require.ErrorIs(t, client.LPos(ctx, active, id, redis.LPosArgs{}).Err(), redis.Nil)
+					require.InDelta(t, started.Add(takeBackDelay).Unix(), client.ZScore(ctx, retry, id).Val(), 3, id)
+				}
+				require.EqualValues(t, len(lost), client.ZCard(ctx, retry).Val())
+				for _, id := range others {
+					require.Equal(t, before[id], story(id), id)
+				}
+				taken, err = caretaker.takeBack(ctx, queue)
+				require.NoError(t, err)
+				require.Zero(t, taken, "once is enough")
+			})
+		})
+	}
 }
 
 // A worker that is heard of in time keeps its push; one that is not loses it

@@ -61,6 +61,15 @@ func newNotificationPush(notification Notification, message []byte, id string) P
 // senders of a queue have no names.
 func notificationClaimID(idempotencyKey string) string { return KeyedID("", idempotencyKey) }
 
+// notificationKey is the idempotency key of a notification, "" of any other push.
+func (p Push) notificationKey() string {
+	if len(p.Notification) == 0 {
+		return ""
+	}
+	notification, _ := ParseNotification(p.Notification) // what was stored can be read
+	return notification.IdempotencyKey
+}
+
 // claimedKey is what an idempotency key stands for.
 type claimedKey struct {
 	id   string // of the push; "" if it is not known

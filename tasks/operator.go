@@ -61,6 +61,20 @@ func (e *ClosedError) Error() string {
 	return "the push may not be sent before " + e.NextOpening.UTC().Format(time.RFC3339)
 }
 
+// A SupersededError means that a message with the idempotency key of the push was
+// stored as another push since, or sent: the push must not be sent too.
+type SupersededError struct {
+	State State
+	By    string // id of the other push; "" if it is not known any more
+}
+
+func (e *SupersededError) Error() string {
+	if e.By == "" {
+		return "a message with the idempotency key of the push was sent already"
+	}
+	return "the idempotency key of the push stands for push " + e.By + " by now"
+}
+
 // Clock tells the time that all processes share (redisconn.Clock).
 type Clock interface {
 	Now() time.Time
@@ -111,11 +125,12 @@ func (o *Operator) begin() error {
 }
 
 // Retry puts a push that is FAILED, GIVEN_UP, CANCELLED, RETRY or SCHEDULED
-// into the queue now, with as many attempts before it as a new one.
+// into the queue now, with as many attempts before it as a new one. The
+// idempotency key of a notification stands for it again (Intake.Notify).
 //
-// The error is ErrNotFound, a *StateError, or a *ClosedError if the push may
-// not be sent now; ErrUnreadable or ErrNotStored if nothing has been done,
-// ErrIncomplete if that is not certain.
+// The error is ErrNotFound, a *StateError, a *ClosedError if the push may not be
+// sent now, or a *SupersededError; ErrUnreadable or ErrNotStored if nothing has
+// been done, ErrIncomplete if that is not certain.
 func (o *Operator) Retry(ctx context.Context, id string) error {
 	if err := o.beside(ctx, id, o.retry); err != nil {
 		return fmt.Errorf("retry push %s: %w", id, err)
@@ -186,26 +201,64 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 	if err := o.checkOpen(found); err != nil {
 		return err
 	}
-	id := found.Push.ID
-	content, err := found.Push.encode()
-	if err != nil {
+	key := found.Push.notificationKey()
+	if key != "" {
+		if err := o.checkUnsent(ctx, key, found.State); err != nil {
+			return err
+		}
+	}
+	if err := o.takeBack(ctx, found, record); err != nil {
 		return err
 	}
-	forbids, err := retryScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id)},
-		endSeen(record), secondsUntilForgotten(found.Push, o.retention.Dead, time.Now()), content,
-	).Text()
-	if err != nil {
-		return notWritten(err)
+	if key != "" {
+		// Before the task is run: it must not hide what becomes of the push.
+		if err := o.redis.Set(ctx, IdempotencyStateKey(key), IdempotencyProcessing, 0).Err(); err != nil {
+			return fmt.Errorf("%w: %w", ErrIncomplete, err)
+		}
 	}
-	if forbids != "" {
-		return &StateError{Action: "retried", State: State(forbids)}
-	}
+	id := found.Push.ID
 	if err := o.run(ctx, task, found.Push); err != nil {
 		return err
 	}
 	// A push that stays in the index although it is under way does no harm:
 	// whoever lists it looks at its state.
 	_ = unlistScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id), o.channel.DeadKey()}, id).Err()
+	return nil
+}
+
+// checkUnsent refuses a push whose message was sent by somebody else: the push
+// itself was not.
+func (o *Operator) checkUnsent(ctx context.Context, key string, state State) error {
+	told, err := o.redis.Get(ctx, IdempotencyStateKey(key)).Result()
+	switch {
+	case err != nil && !errors.Is(err, redis.Nil):
+		return fmt.Errorf("read an idempotency state: %w: %w", ErrUnreadable, err)
+	case told == IdempotencySent:
+		return &SupersededError{State: state}
+	}
+	return nil
+}
+
+// takeBack takes the end out of the record, if nothing has happened to the push
+// since it was read.
+func (o *Operator) takeBack(ctx context.Context, found Report, record *Record) error {
+	push := found.Push
+	content, err := push.encode()
+	if err != nil {
+		return err
+	}
+	keys := append([]string{o.channel.RecordKey(push.ID)}, claimNaming(o.channel, push)...)
+	forbids, err := retryScript.Run(ctx, o.redis, keys,
+		push.ID, content, endSeen(record), secondsUntilForgotten(push, o.retention.Dead, time.Now()),
+	).StringSlice()
+	switch {
+	case err != nil:
+		return notWritten(err)
+	case forbids[0] != "":
+		return &StateError{Action: "retried", State: State(forbids[0])}
+	case forbids[1] != "":
+		return &SupersededError{State: found.State, By: forbids[1]}
+	}
 	return nil
 }
 

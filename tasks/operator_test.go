@@ -20,7 +20,7 @@ func (c fixedClock) Now() time.Time { return time.Time(c) }
 
 // operator acts on the desk's pushes at the given time.
 func (d *desk) operator(now time.Time) *Operator {
-	return NewOperator(d.client, Swrve, testRetention, d.reader, time.UTC, fixedClock(now))
+	return NewOperator(d.client, d.channel, testRetention, d.reader, time.UTC, fixedClock(now))
 }
 
 // operatorBehind has connections of its own, through a proxy.
@@ -35,7 +35,7 @@ func (d *desk) operatorBehind(proxy *testenv.Proxy, now time.Time) *Operator {
 // inState brings a push into a state, without a worker that would take it
 // further. Ended ones have asynq's task with the text of the end.
 func (d *desk) inState(state State) Push {
-	push := newPush()
+	push := d.own(newPush())
 	switch state {
 	case Scheduled:
 		return d.accept(newWindowedPush(time.Now().Add(time.Hour)))
@@ -46,18 +46,18 @@ func (d *desk) inState(state State) Push {
 		require.NoError(d.t, d.operator(time.Now()).Cancel(d.t.Context(), push.ID))
 		return push
 	case InMemory:
-		push = pushSaying("hold")
+		push = d.own(pushSaying("hold"))
 	case Retry:
-		push = pushSaying("attempt failed: SWRVE 503")
+		push = d.own(pushSaying("attempt failed: SWRVE 503"))
 		d.attempt(push, AttemptError, "")
 	case Sent:
-		push = pushSaying("")
+		push = d.own(pushSaying(""))
 		d.attempt(push, AttemptOK, Sent)
 	case GivenUp:
-		push = pushSaying(GivenUpPrefix + "SWRVE 503")
+		push = d.own(pushSaying(GivenUpPrefix + "SWRVE 503"))
 		d.attempt(push, AttemptError, GivenUp)
 	case Failed:
-		push = pushSaying(FailedPrefix + "SWRVE 400")
+		push = d.own(pushSaying(FailedPrefix + "SWRVE 400"))
 		d.attempt(push, AttemptError, Failed)
 	}
 	d.accept(push)
@@ -68,7 +68,7 @@ func (d *desk) inState(state State) Push {
 // runUntil has a worker run the push once.
 func (d *desk) runUntil(push Push, state State) {
 	worker := asynq.NewServerFromRedisClient(d.server.Client(d.t), asynq.Config{
-		Queues:            map[string]int{Swrve.queue(push): 1},
+		Queues:            map[string]int{d.channel.queue(push): 1},
 		TaskCheckInterval: time.Millisecond, LogLevel: asynq.FatalLevel,
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour },
 	})
@@ -93,7 +93,7 @@ func (d *desk) runUntil(push Push, state State) {
 		return
 	}
 	testenv.Eventually(d.t, 10*time.Second, "the run to end", func() bool {
-		task, err := d.inspector.GetTaskInfo(Swrve.queue(push), push.ID)
+		task, err := d.inspector.GetTaskInfo(d.channel.queue(push), push.ID)
 		return err == nil && task.State != asynq.TaskStatePending && task.State != asynq.TaskStateActive
 	})
 	worker.Shutdown()

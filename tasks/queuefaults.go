@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -17,13 +20,19 @@ const (
 	overdueLease = time.Minute
 )
 
-// examineQueues looks at what is true of whole queues.
-func (d *Doctor) examineQueues(ctx context.Context, fix bool) (findings []Finding, err error) {
-	registered, err := d.redis.SMembers(ctx, asynqQueuesKey).Result()
+// RegisteredQueues returns the queues that asynq's tools see, in their order.
+func RegisteredQueues(ctx context.Context, client redis.UniversalClient) ([]string, error) {
+	registered, err := client.SMembers(ctx, asynqQueuesKey).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w: %w", asynqQueuesKey, ErrUnreadable, err)
 	}
-	servers, err := d.inspector.Servers()
+	slices.Sort(registered)
+	return registered, nil
+}
+
+// servedQueues are those from which live workers take tasks.
+func servedQueues(client redis.UniversalClient) (map[string]bool, error) {
+	servers, err := asynq.NewInspectorFromRedisClient(client).Servers()
 	if err != nil {
 		return nil, fmt.Errorf("list the workers: %w: %w", ErrUnreadable, err)
 	}
@@ -32,6 +41,43 @@ func (d *Doctor) examineQueues(ctx context.Context, fix bool) (findings []Findin
 		for queue := range server.Queues {
 			served[queue] = true
 		}
+	}
+	return served, nil
+}
+
+// ExamineOtherQueues looks at the queues that belong to no channel.
+func ExamineOtherQueues(ctx context.Context, client redis.UniversalClient) (findings []Finding, err error) {
+	registered, err := RegisteredQueues(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	served, err := servedQueues(client)
+	if err != nil {
+		return nil, err
+	}
+	for _, queue := range registered {
+		ours := slices.ContainsFunc(Channels(), func(channel Channel) bool { return slices.Contains(channel.Queues(), queue) })
+		if ours || served[queue] {
+			continue
+		}
+		status, err := readStatus(ctx, client, queue)
+		if err != nil {
+			return findings, err
+		}
+		findings = append(findings, unserved(queue, status))
+	}
+	return findings, nil
+}
+
+// examineQueues looks at what is true of whole queues.
+func (d *Doctor) examineQueues(ctx context.Context, fix bool) (findings []Finding, err error) {
+	registered, err := RegisteredQueues(ctx, d.redis)
+	if err != nil {
+		return nil, err
+	}
+	served, err := servedQueues(d.redis)
+	if err != nil {
+		return nil, err
 	}
 
 	for _, queue := range d.channel.Queues() {
@@ -53,7 +99,7 @@ func (d *Doctor) examineQueues(ctx context.Context, fix bool) (findings []Findin
 			findings = append(findings, Finding{
 				Fault: "paused", Queue: queue, Count: 1,
 				Meaning: fmt.Sprintf("somebody has paused the queue: nothing of it is sent, %d pushes are ready", status.Pending),
-				Repair:  "pushq resume",
+				Repair:  "pushq resume" + d.named(),
 			})
 		}
 		if status.Archived > fullArchive {
@@ -73,18 +119,15 @@ func (d *Doctor) examineQueues(ctx context.Context, fix bool) (findings []Findin
 		}
 		findings = append(findings, expired...)
 	}
-	slices.Sort(registered)
-	for _, queue := range registered {
-		if served[queue] || slices.Contains(d.channel.Queues(), queue) {
-			continue
-		}
-		status, err := readStatus(ctx, d.redis, queue)
-		if err != nil {
-			return findings, err
-		}
-		findings = append(findings, unserved(queue, status))
-	}
 	return findings, nil
+}
+
+// named is how a command is told the doctor's channel.
+func (d *Doctor) named() string {
+	if d.channel == Swrve {
+		return ""
+	}
+	return " --channel " + d.channel.Name
 }
 
 func unregistered(queue string) Finding {

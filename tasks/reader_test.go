@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 // A desk has everything that reads and writes pushes, on one Redis.
 type desk struct {
 	t         *testing.T
+	channel   Channel
 	server    *testenv.Redis
 	client    *redis.Client
 	intake    *Intake
@@ -23,20 +25,32 @@ type desk struct {
 	inspector *asynq.Inspector
 }
 
-func newDesk(t *testing.T) *desk {
+func newDesk(t *testing.T) *desk { return newDeskOf(t, Swrve) }
+
+func newDeskOf(t *testing.T, channel Channel) *desk {
 	server := testenv.StartRedis(t)
 	client := server.Client(t)
-	require.NoError(t, RegisterQueues(t.Context(), client, Swrve))
-	records := NewRecords(client, Swrve, testRetention)
+	require.NoError(t, RegisterQueues(t.Context(), client, channel))
+	records := NewRecords(client, channel, testRetention)
 	return &desk{
-		t: t, server: server, client: client, records: records,
-		intake:    NewIntake(client, Swrve, testRetention),
-		reader:    NewReader(client, Swrve, records),
+		t: t, channel: channel, server: server, client: client, records: records,
+		intake:    NewIntake(client, channel, testRetention),
+		reader:    NewReader(client, channel, records),
 		inspector: asynq.NewInspectorFromRedisClient(client),
 	}
 }
 
+// own makes the push one of the desk's channel: those of fcm are made of messages.
+func (d *desk) own(push Push) Push {
+	if d.channel == FCM {
+		key := "key-" + push.ID
+		push.ClaimID, push.Notification = notificationClaimID(key), testenv.Notification("idempotency_key", strconv.Quote(key))
+	}
+	return push
+}
+
 func (d *desk) accept(push Push) Push {
+	push = d.own(push)
 	_, err := d.intake.Accept(d.t.Context(), push, false)
 	require.NoError(d.t, err)
 	return push

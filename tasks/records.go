@@ -53,13 +53,14 @@ type BeginAnswer string
 
 // The answers to Begin.
 const (
-	Go               BeginAnswer = "GO"        // the attempt is recorded: send
-	AlreadySent      BeginAnswer = "SENT"      // the push has been delivered: stop
-	AlreadyCancelled BeginAnswer = "CANCELLED" // somebody cancelled the push: stop
-	Busy             BeginAnswer = "BUSY"      // another run has an attempt in process: come back later
-	AlreadyEnded     BeginAnswer = "ENDED"     // the record is at its end: see Attempting.Again
-	Spent            BeginAnswer = "SPENT"     // no attempts are left: give the push up
-	Braked           BeginAnswer = "BRAKED"    // the provider has asked everybody to wait
+	Go               BeginAnswer = "GO"         // the attempt is recorded: send
+	AlreadySent      BeginAnswer = "SENT"       // the push has been delivered: stop
+	AlreadyCancelled BeginAnswer = "CANCELLED"  // somebody cancelled the push: stop
+	Busy             BeginAnswer = "BUSY"       // another run has an attempt in process: come back later
+	AlreadyEnded     BeginAnswer = "ENDED"      // the record is at its end: see Attempting.Again
+	Superseded       BeginAnswer = "SUPERSEDED" // the idempotency key stands for another push by now: stop
+	Spent            BeginAnswer = "SPENT"      // no attempts are left: give the push up
+	Braked           BeginAnswer = "BRAKED"     // the provider has asked everybody to wait
 )
 
 // Attempting is what Begin needs to know of a handler's run.
@@ -89,7 +90,7 @@ type Begun struct {
 	// Interrupted is the number of an earlier attempt that Begin found dead
 	// and closed, or 0.
 	Interrupted int
-	// End is the end that the record has, for AlreadyEnded.
+	// End is the end that the record has, for AlreadyEnded and Superseded.
 	End State
 	// Brake is how long nobody may send, for Braked.
 	Brake time.Duration
@@ -103,8 +104,11 @@ func (r *Records) Begin(ctx context.Context, attempting Attempting) (Begun, erro
 	if err != nil {
 		return Begun{}, err
 	}
-	reply, err := beginScript.Run(ctx, r.redis,
-		[]string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.BrakeKey()},
+	keys := []string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.BrakeKey()}
+	if attempting.Again {
+		keys = append(keys, claimNaming(r.channel, push)...)
+	}
+	reply, err := beginScript.Run(ctx, r.redis, keys,
 		push.ID, content, attempting.Token, attempting.Interrupted.Milliseconds(), attempting.MaxAttempts,
 		r.openSeconds(push), flag(attempting.Again), flag(attempting.Request),
 	).Slice()

@@ -34,6 +34,17 @@ func onEachRedis(t *testing.T, test func(*testing.T, *redis.Client)) {
 	})
 }
 
+// onEachChannel runs a test for every channel: none must be forgotten.
+func onEachChannel(t *testing.T, test func(t *testing.T, channel Channel)) {
+	t.Parallel()
+	for _, channel := range Channels() {
+		t.Run(channel.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, channel)
+		})
+	}
+}
+
 // newPush returns an immediate push that was accepted just now.
 func newPush() Push {
 	return Push{

@@ -16,9 +16,10 @@ func (s *story) retryRecord(seen Millis) string {
 	content, err := s.push.encode()
 	require.NoError(s.t, err)
 	forbids, err := retryScript.Run(s.ctx, s.client, []string{Swrve.RecordKey(s.push.ID)},
-		int64(seen), seconds(testRetention.Dead), content).Text()
+		s.push.ID, content, int64(seen), seconds(testRetention.Dead)).StringSlice()
 	require.NoError(s.t, err)
-	return forbids
+	require.Empty(s.t, forbids[1])
+	return forbids[0]
 }
 
 func TestRetryScriptGivesAFreshBudget(t *testing.T) {

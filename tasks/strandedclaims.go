@@ -22,6 +22,15 @@ var (
 // scripts/record.lua, which writes it, and scripts/claim.lua, which reads it.
 const claimEnded = " ended"
 
+// claimedPush is the push that a claim is on: a claim with the form of an id names it
+// (notify.go), and of any other the push has its name.
+func claimedPush(name, claim string) string {
+	if ValidID(claim) {
+		return claim
+	}
+	return name
+}
+
 // claimCheck releases a claim only if nobody has touched it for longer than an
 // enqueue takes, so no caller is about to store its push; there is neither a
 // task nor a record, so nothing of the push has been sent or will be.
@@ -30,18 +39,19 @@ func (d *Doctor) claimCheck() check {
 		finding: Finding{
 			Fault: "stranded-claim",
 			Meaning: "idempotency keys whose push was never stored (the process died in between, or an operator deleted the task): " +
-				"the same content is accepted again with its key, other content is refused with 409",
+				"the same content is accepted again with its key, other content is refused with 409 (a notification is accepted in any case)",
 			Repair: fixCommand,
 		},
 		look: d.findStrandedClaims,
 		judge: func(ctx context.Context, one suspect, fix bool) (verdict, error) {
-			if stored, err := d.stored(ctx, one.id); err != nil || stored {
+			id := claimedPush(one.id, one.seen)
+			if stored, err := d.stored(ctx, id); err != nil || stored {
 				return well, err
 			}
 			// The first look has touched it, nobody may have since.
 			idle := int64(max(d.Pause-time.Second, 0) / time.Second)
-			return asVerdict(claimReleaseScript.Run(ctx, d.redis, []string{d.channel.ClaimKey(one.id), d.channel.RecordKey(one.id)},
-				one.seen, idle, mode(fix)), "release the claim of push "+one.id)
+			return asVerdict(claimReleaseScript.Run(ctx, d.redis, []string{d.channel.ClaimKey(one.id), d.channel.RecordKey(id)},
+				one.seen, idle, mode(fix)), "release the claim of push "+id)
 		},
 	}
 }
@@ -64,13 +74,13 @@ func (d *Doctor) findStrandedClaims(ctx context.Context) (suspects []suspect, er
 			if claim == "" || strings.HasSuffix(claim, claimEnded) || idles[place].Val() < d.ClaimIdle {
 				continue
 			}
-			id := strings.TrimPrefix(key, prefix)
-			stored, err := d.stored(ctx, id)
+			name := strings.TrimPrefix(key, prefix)
+			stored, err := d.stored(ctx, claimedPush(name, claim))
 			if err != nil {
 				return err
 			}
 			if !stored {
-				suspects = append(suspects, suspect{id: id, seen: claim})
+				suspects = append(suspects, suspect{id: name, seen: claim})
 			}
 		}
 		return nil

@@ -22,7 +22,7 @@ type retryText string
 
 func (r retryText) Error() string { return string(r) }
 
-// startWorker serves both queues. Each task ends as its push says: the message
+// startWorker serves the queues of every channel. Each task ends as its push says: the message
 // is the text of the answer ("" for a success), "hold" keeps it until the test
 // ends; a retry comes as many minutes after start as the push key says.
 func startWorker(t *testing.T, server *testenv.Redis, start time.Time) {
@@ -44,8 +44,14 @@ func startWorker(t *testing.T, server *testenv.Redis, start time.Time) {
 			return retryText(text)
 		}
 	})
+	queues := map[string]int{}
+	for _, channel := range Channels() {
+		for _, queue := range channel.Queues() {
+			queues[queue] = 1
+		}
+	}
 	worker := asynq.NewServerFromRedisClient(server.Client(t), asynq.Config{
-		Queues:                   map[string]int{Swrve.ImmediateQueue(): 1, Swrve.WindowQueue(): 1},
+		Queues:                   queues,
 		Concurrency:              20,
 		TaskCheckInterval:        time.Millisecond,
 		DelayedTaskCheckInterval: 50 * time.Millisecond,

@@ -139,17 +139,26 @@ func (c channels) operate(act func(*channel) error) error {
 	return tasks.ErrNotFound
 }
 
-// List lists the pushes of the first channel.
-func (c channels) List(ctx context.Context, state tasks.State, limit int, cursor string) (tasks.Page, error) {
-	return c[0].reader.List(ctx, state, limit, cursor)
+// of lists the channels; the API asks for no others.
+func (c channels) of() []tasks.Channel {
+	all := make([]tasks.Channel, len(c))
+	for place, one := range c {
+		all[place] = one.Channel
+	}
+	return all
 }
 
-// RetryAll retries pushes of the first channel.
-func (c channels) RetryAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
-	return c[0].operator.RetryAll(ctx, filter, limit, cursor)
+// List lists the pushes of a channel.
+func (c channels) List(ctx context.Context, of tasks.Channel, state tasks.State, limit int, cursor string) (tasks.Page, error) {
+	return c.named(of.Name).reader.List(ctx, state, limit, cursor)
 }
 
-// CancelAll cancels pushes of the first channel.
-func (c channels) CancelAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
-	return c[0].operator.CancelAll(ctx, filter, limit, cursor)
+// RetryAll retries pushes of a channel.
+func (c channels) RetryAll(ctx context.Context, of tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
+	return c.named(of.Name).operator.RetryAll(ctx, filter, limit, cursor)
+}
+
+// CancelAll cancels pushes of a channel.
+func (c channels) CancelAll(ctx context.Context, of tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
+	return c.named(of.Name).operator.CancelAll(ctx, filter, limit, cursor)
 }

@@ -67,18 +67,18 @@ func (o *checkedOperator) Cancel(ctx context.Context, id string) error {
 	return o.operator.Cancel(ctx, id)
 }
 
-func (o *checkedOperator) RetryAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
+func (o *checkedOperator) RetryAll(ctx context.Context, channel tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
 	if err := o.check(); err != nil {
 		return tasks.Bulk{}, err
 	}
-	return o.operator.RetryAll(ctx, filter, limit, cursor)
+	return o.operator.RetryAll(ctx, channel, filter, limit, cursor)
 }
 
-func (o *checkedOperator) CancelAll(ctx context.Context, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
+func (o *checkedOperator) CancelAll(ctx context.Context, channel tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
 	if err := o.check(); err != nil {
 		return tasks.Bulk{}, err
 	}
-	return o.operator.CancelAll(ctx, filter, limit, cursor)
+	return o.operator.CancelAll(ctx, channel, filter, limit, cursor)
 }
 
 func (o *checkedOperator) check() error {

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"pushq/config"
+	"pushq/handlers/fcm"
 	"pushq/handlers/swrve"
 	"pushq/internal/redisconn"
 	"pushq/tasks"
@@ -25,7 +28,7 @@ func newDoctorCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is wrong with the queues, and what to do about it",
-		Long: `Look at Redis, its clock and the queues, and say what is wrong, what that does to pushes, and how it is mended.
+		Long: `Look at Redis, its clock and the queues of every channel, and say what is wrong, what that does to pushes, and how it is mended.
 It reads page by page and blocks nobody; with a million tasks it takes up to a minute. What looks wrong is looked at again
 after six seconds, because most of it is only on its way.
 
@@ -36,7 +39,7 @@ Without --fix nothing is changed. --fix mends what can be mended without sending
   misplaced-task      puts the task where it belongs
   stranded-claim      frees the idempotency key
 The other findings need a decision of yours: redis-unfit, redis-warning, redis-full, clock, paused, unserved-queue, expired-lease,
-archive-near-cap.
+archive-near-cap, unread-stream.
 
 The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after an error.`,
 		Args: cobra.NoArgs,
@@ -45,8 +48,7 @@ The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after
 				findings, err := examineServer(command.Context(), clients)
 				if err == nil {
 					var more []tasks.Finding
-					doctor := tasks.NewDoctor(clients.Read, tasks.Swrve, tasks.Retention(settings.Push.Retention), longestRequest(settings.Swrve))
-					more, err = doctor.Examine(command.Context(), fix)
+					more, err = examineChannels(command.Context(), clients.Read, settings, fix)
 					findings = append(findings, more...)
 				}
 				if len(findings) > 0 || err == nil {
@@ -74,11 +76,53 @@ The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after
 	return command
 }
 
-// longestRequest is how long the workers' requests may take.
-func longestRequest(settings config.Swrve) time.Duration {
-	provider := swrve.New(swrve.Config{Timeout: settings.Timeout()})
+// examineChannels looks at every channel that is configured, or whose queues are there.
+// After an error it returns what it has found until then.
+func examineChannels(ctx context.Context, client redis.UniversalClient, settings config.Config, fix bool) (findings []tasks.Finding, err error) {
+	registered, err := tasks.RegisteredQueues(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	var failures []error
+	for _, channel := range tasks.Channels() {
+		configured := channel == tasks.Swrve || channel == tasks.FCM && settings.FCM.Enabled
+		isThere := slices.ContainsFunc(channel.Queues(), func(queue string) bool { return slices.Contains(registered, queue) })
+		if !configured && !isThere {
+			continue
+		}
+		doctor := tasks.NewDoctor(client, channel, tasks.Retention(settings.Push.Retention), longestRequest(channel, settings))
+		doctor.Streams = followedStreams(channel)
+		more, err := doctor.Examine(ctx, fix)
+		findings = append(findings, more...)
+		failures = append(failures, err)
+	}
+	more, err := tasks.ExamineOtherQueues(ctx, client)
+	return append(findings, more...), errors.Join(append(failures, err)...)
+}
+
+// longestRequest is how long the requests of a channel's workers may take.
+func longestRequest(channel tasks.Channel, settings config.Config) time.Duration {
+	if channel == tasks.FCM {
+		return fcm.MaxDuration(settings.FCM.Timeout())
+	}
+	provider := swrve.New(swrve.Config{Timeout: settings.Swrve.Timeout()})
 	defer provider.Close()
 	return provider.MaxDuration()
+}
+
+// followedStreams are the streams that the followers of a channel may have, whatever is
+// configured here.
+func followedStreams(channel tasks.Channel) []tasks.FollowedStream {
+	streams := []tasks.FollowedStream{{
+		Key: channel.FollowKey(historyFollower), Does: "write the history", Needs: "a worker with history.postgresUrl, and that database",
+	}}
+	if channel == tasks.FCM {
+		streams = append(streams,
+			tasks.FollowedStream{Key: channel.FollowKey(idempotencyFollower), Does: "write the idempotency keys that others read", Needs: "a worker with fcm.enabled"},
+			tasks.FollowedStream{Key: channel.FollowKey(failedFollower), Does: "put failed messages into rabbitmq.failedQueue", Needs: "a worker with rabbitmq.url, and that RabbitMQ"},
+		)
+	}
+	return streams
 }
 
 // examineServer looks at Redis itself. After an error it returns what it has

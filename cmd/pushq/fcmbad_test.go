@@ -204,7 +204,8 @@ func (w *fcmWorld) requireNothingStuck() {
 	w.t.Helper()
 	redis := w.Redis.Client(w.t)
 	inspector := asynq.NewInspectorFromRedisClient(redis)
-	testenv.EventuallyNoError(w.t, 20*time.Second, func() error {
+	// RabbitMQ may have been away for a while, and is tried again every 30 s at last.
+	testenv.EventuallyNoError(w.t, 90*time.Second, func() error {
 		for _, queue := range tasks.FCM.Queues() {
 			info, err := inspector.GetQueueInfo(queue)
 			if err != nil {

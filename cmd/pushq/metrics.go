@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"pushq/internal/breaker"
@@ -24,14 +25,13 @@ func (s *service) newMetrics() *metrics.Metrics {
 	m.FollowStore(metrics.Store{
 		Queues: func(ctx context.Context) ([]tasks.QueueStats, error) {
 			var all []tasks.QueueStats
+			var failures []error
 			for _, c := range s.channels {
 				stats, err := tasks.ReadQueueStats(ctx, s.clients.Read, c.Channel, s.clock.Now())
-				if err != nil {
-					return nil, err
-				}
 				all = append(all, stats...)
+				failures = append(failures, err)
 			}
-			return all, nil
+			return all, errors.Join(failures...)
 		},
 		Memory: func(ctx context.Context) (redisconn.Memory, error) {
 			return redisconn.ReadMemory(ctx, s.clients.Read)

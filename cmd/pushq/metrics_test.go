@@ -112,6 +112,21 @@ func TestMetricsOfScriptedOutcomes(t *testing.T) {
 	require.Equal(t, 20, attempts, "a line each")
 }
 
+// A queue whose statistics are broken keeps no other from being shown.
+func TestMetricsOfTheQueuesThatCanBeRead(t *testing.T) {
+	t.Parallel()
+	w := newFCMWorld(t)
+	api := w.startReady("api", w.settings...)
+	require.NoError(t, w.Redis.Client(t).Set(t.Context(), "asynq:{swrve}:scheduled", "no sorted set", 0).Err())
+	scrape(t, api)
+	got := scrape(t, api)
+	require.GreaterOrEqual(t, got.Series[`pushq_scrape_errors_total{part="queues"}`], 1.0, "of the first one")
+	for queue, shown := range map[string]bool{"swrve": false, "swrve-window": true, "fcm": true, "fcm-window": true} {
+		_, found := got.Series[`pushq_queue_tasks{queue="`+queue+`",state="pending"}`]
+		require.Equal(t, shown, found, queue)
+	}
+}
+
 func TestMetricsWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]struct{ begin, end func(*testenv.Redis) }{

@@ -31,11 +31,12 @@ func newPaceCommand() *cobra.Command {
 		Long: `Without arguments: show the configured pace, the one in force over all processes, and why they differ.
 
 With a number: send at most so many requests a second over all processes, for as long as --for says; 0.1 is one in ten
-seconds. It replaces an earlier one, and can only slow down: swrve.delayMillis is what the provider allows. Workers hear
+seconds. It replaces an earlier one, and can only slow down: swrve.delayMillis (fcm.delayMillis) is what the provider allows. Workers hear
 of it at once, and restarts change nothing. When it ends, or after --reset, workers are told within five seconds, start
 again at 80 % of their pace and gain 1 % a second.
 
-A push that gets no turn within a minute goes back to the queue; no attempt is counted. To stop sending: pushq pause.`,
+A push that gets no turn within a minute goes back to the queue; no attempt is counted. To stop sending: pushq pause.
+All this is about the channel swrve, or the one that --channel names.`,
 		Example: `  pushq pace
   pushq pace 10 --for 1h
   pushq pace --reset`,
@@ -53,20 +54,24 @@ A push that gets no turn within a minute goes back to the queue; no attempt is c
 					return err
 				}
 			}
+			channel, err := chosenChannel(command)
+			if err != nil {
+				return err
+			}
 			return withRedis(command, func(settings config.Config, clients *redisconn.Clients) error {
-				out, ctx, redis := command.OutOrStdout(), command.Context(), clients.Control
-				configured := settings.Swrve.Delay()
+				out, ctx, redis, keys := command.OutOrStdout(), command.Context(), clients.Control, paceKeys(channel)
+				configured := configuredPaceOf(channel, settings)
 				if perSecond > 0 {
-					if err := checkOverride(perSecond, configured); err != nil {
+					if err := configured.check(perSecond); err != nil {
 						return err
 					}
 					delay := time.Duration(float64(time.Second) / perSecond)
-					if err := limiter.Override(ctx, redis, paceKeys(tasks.Swrve), delay, lasts); err != nil {
+					if err := limiter.Override(ctx, redis, keys, delay, lasts); err != nil {
 						return err
 					}
 				}
 				if reset {
-					was, err := limiter.ResetOverride(ctx, redis, paceKeys(tasks.Swrve))
+					was, err := limiter.ResetOverride(ctx, redis, keys)
 					if err != nil {
 						return err
 					}
@@ -74,11 +79,12 @@ A push that gets no turn within a minute goes back to the queue; no attempt is c
 						fmt.Fprintln(out, "there was no override")
 					}
 				}
-				pace, err := limiter.ReadPace(ctx, redis, paceKeys(tasks.Swrve))
+				pace, err := limiter.ReadPace(ctx, redis, keys)
 				if err != nil {
 					return err
 				}
 				printPace(out, pace, configured)
+				tellOfOthers(out, command, settings)
 				return nil
 			})
 		},
@@ -86,6 +92,7 @@ A push that gets no turn within a minute goes back to the queue; no attempt is c
 	command.Flags().DurationVar(&lasts, "for", 0, "how long, 1s to 24h")
 	command.Flags().BoolVar(&reset, "reset", false, "end what an earlier call began")
 	addSettingFlags(command)
+	addChannelFlag(command)
 	return command
 }
 
@@ -100,18 +107,31 @@ func parseOverride(text string, lasts time.Duration) (perSecond float64, err err
 	return perSecond, nil
 }
 
-// checkOverride refuses what would have no effect: the slower pace wins.
-func checkOverride(perSecond float64, configured time.Duration) error {
-	if most := float64(time.Second) / float64(configured); perSecond > most {
-		return fmt.Errorf("%s is faster than swrve.delayMillis allows (%s), which is the provider's limit: "+
-			"pushq pace only slows down. To send faster, change swrve.delayMillis and restart the workers",
-			formatPace(time.Duration(float64(time.Second)/perSecond)), formatPace(configured))
+// A configuredPace is the least time between two requests, and the setting that says so.
+type configuredPace struct {
+	delay   time.Duration
+	setting string
+}
+
+func configuredPaceOf(channel tasks.Channel, settings config.Config) configuredPace {
+	if channel == tasks.FCM {
+		return configuredPace{settings.FCM.Delay(), "fcm.delayMillis"}
+	}
+	return configuredPace{settings.Swrve.Delay(), "swrve.delayMillis"}
+}
+
+// check refuses what would have no effect: the slower pace wins.
+func (c configuredPace) check(perSecond float64) error {
+	if most := float64(time.Second) / float64(c.delay); perSecond > most {
+		return fmt.Errorf("%[1]s is faster than %[3]s allows (%[2]s), which is the provider's limit: "+
+			"pushq pace only slows down. To send faster, change %[3]s and restart the workers",
+			formatPace(time.Duration(float64(time.Second)/perSecond)), formatPace(c.delay), c.setting)
 	}
 	return nil
 }
 
-func printPace(out io.Writer, pace limiter.Pace, configured time.Duration) {
-	fmt.Fprintf(out, "configured here  %s (swrve.delayMillis)\n", formatPace(configured))
+func printPace(out io.Writer, pace limiter.Pace, configured configuredPace) {
+	fmt.Fprintf(out, "configured here  %s (%s)\n", formatPace(configured.delay), configured.setting)
 	if pace.Announced == 0 {
 		fmt.Fprintln(out, "workers          none has been heard of in the last 15 seconds")
 	} else {
@@ -132,7 +152,7 @@ func printPace(out io.Writer, pace limiter.Pace, configured time.Duration) {
 	case pace.Brake > 0:
 		fmt.Fprintln(out, "in force         nothing is sent until the brake ends")
 	default:
-		fmt.Fprintf(out, "in force         %s\n", formatPace(pace.InForce(configured)))
+		fmt.Fprintf(out, "in force         %s\n", formatPace(pace.InForce(configured.delay)))
 	}
 }
 

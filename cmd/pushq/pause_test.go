@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -19,9 +17,7 @@ import (
 // operate runs a command of the night against the world's Redis.
 func (w *world) operate(arguments ...string) (string, error) {
 	w.t.Helper()
-	path := filepath.Join(w.t.TempDir(), "pushq.yaml")
-	require.NoError(w.t, os.WriteFile(path, []byte("redis:\n  url: "+w.Redis.URL()+"\n"), 0o600))
-	return execute(append(arguments, "--config", path)...)
+	return w.operateWith("", arguments...)
 }
 
 func readHealth(t *testing.T, process *testenv.Process) (status int, report map[string]any) {

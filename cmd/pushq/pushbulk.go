@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 // bulkFlags choose the pushes of a bulk action.
 type bulkFlags struct {
+	channel                  string
 	status, since, errorType string
 	errorCode                int
 	prototype                string
@@ -39,9 +41,10 @@ func (b *bulkFlags) add(command *cobra.Command, states []tasks.State) {
 	flags := command.Flags()
 	flags.StringVar(&b.status, "status", "", fmt.Sprintf("instead of an ID: every push in a state, one of %v", states))
 	flags.StringVar(&b.since, "since", "", "only those that ended since (of those that wait: were accepted since), such as 2h or 2026-11-27T09:00:00Z")
-	flags.StringVar(&b.errorType, "error-type", "", "only those whose last attempt failed so: SWRVE, MESSAGE_PROTOTYPE_KEY or OTHER")
+	flags.StringVar(&b.errorType, "error-type", "", fmt.Sprintf("only those whose last attempt failed so: one of %v", tasks.ErrorTypes()))
 	flags.IntVar(&b.errorCode, "error-code", 0, "only those whose last attempt the provider refused with this status")
 	flags.StringVar(&b.prototype, "prototype", "", "only those of this message prototype")
+	addAskedChannelFlag(command, &b.channel)
 	flags.StringVar(&b.cursor, "cursor", "", "go on where a call that was stopped said")
 	flags.BoolVar(&b.asJSON, "json", false, "print the sums as JSON")
 }
@@ -50,7 +53,7 @@ func (b *bulkFlags) add(command *cobra.Command, states []tasks.State) {
 // about none.
 func (b *bulkFlags) isBulk(command *cobra.Command, arguments []string) (bool, error) {
 	given := false
-	for _, name := range []string{"status", "since", "error-type", "error-code", "prototype", "cursor", "json"} {
+	for _, name := range []string{channelFlag, "status", "since", "error-type", "error-code", "prototype", "cursor", "json"} {
 		given = given || command.Flags().Changed(name)
 	}
 	switch {
@@ -109,10 +112,10 @@ func (b *bulkFlags) operateOnMany(command *cobra.Command, action string) error {
 	shown := newProgress(command.ErrOrStderr(), action)
 	sum := bulkSum{Next: b.cursor}
 	for {
-		page, err := bulkPage(context.WithoutCancel(ctx), client, action, filter, sum.Next)
+		page, err := bulkPage(context.WithoutCancel(ctx), client, b.path(action), filter, sum.Next)
 		if err != nil {
 			shown.end()
-			return fmt.Errorf("%w%s", err, goOn(action, filter, sum))
+			return fmt.Errorf("%w%s", err, b.goOn(action, filter, sum))
 		}
 		sum.add(page)
 		shown.show(sum.Done, fmt.Sprintf("%d matched, %d done so far", sum.Matched, sum.Done))
@@ -126,14 +129,23 @@ func (b *bulkFlags) operateOnMany(command *cobra.Command, action string) error {
 	}
 	switch {
 	case sum.Next != "":
-		return fmt.Errorf("stopped%s", goOn(action, filter, sum))
+		return fmt.Errorf("stopped%s", b.goOn(action, filter, sum))
 	case sum.Skipped.Failed > 0:
 		return fmt.Errorf("%d pushes could not be read or acted on; the server's log names the first of each call", sum.Skipped.Failed)
 	}
 	return nil
 }
 
-func bulkPage(ctx context.Context, client *pushClient, action string, filter map[string]any, cursor string) (bulkSum, error) {
+// path is the address of the action.
+func (b *bulkFlags) path(action string) string {
+	path := "/push/" + action
+	if b.channel != "" {
+		path += "?" + url.Values{"channel": {b.channel}}.Encode()
+	}
+	return path
+}
+
+func bulkPage(ctx context.Context, client *pushClient, path string, filter map[string]any, cursor string) (bulkSum, error) {
 	var page bulkSum
 	delete(filter, "cursor")
 	if cursor != "" {
@@ -143,7 +155,7 @@ func bulkPage(ctx context.Context, client *pushClient, action string, filter map
 	if err != nil {
 		return page, fmt.Errorf("encode the filter: %w", err)
 	}
-	_, answer, err := client.call(ctx, http.MethodPost, "/push/"+action, http.Header{"Content-Type": {"application/json"}}, body)
+	_, answer, err := client.call(ctx, http.MethodPost, path, http.Header{"Content-Type": {"application/json"}}, body)
 	if err != nil {
 		return page, err
 	}
@@ -172,7 +184,7 @@ func (b *bulkFlags) print(command *cobra.Command, sum bulkSum) error {
 		why   string
 	}{
 		{sum.Skipped.Closed, "may not be sent now"},
-		{sum.Skipped.Moved, "changed their state meanwhile"},
+		{sum.Skipped.Moved, "changed their state meanwhile, or left their idempotency key to another push"},
 		{sum.Skipped.Failed, "met a fault"},
 	} {
 		if skipped.count > 0 {
@@ -184,11 +196,14 @@ func (b *bulkFlags) print(command *cobra.Command, sum bulkSum) error {
 }
 
 // goOn says which command continues. Without a cursor nothing has been done.
-func goOn(action string, filter map[string]any, sum bulkSum) string {
+func (b *bulkFlags) goOn(action string, filter map[string]any, sum bulkSum) string {
 	if sum.Next == "" {
 		return ""
 	}
 	words := []string{"pushq push", action}
+	if b.channel != "" {
+		words = append(words, "--"+channelFlag, shellWord(b.channel))
+	}
 	for _, flag := range [][2]string{
 		{"status", "--status"}, {"since", "--since"}, {"errorType", "--error-type"}, {"errorCode", "--error-code"}, {"messagePrototypeKey", "--prototype"},
 	} {

@@ -14,7 +14,9 @@ func newPushGetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get ID",
 		Short: "Print a push with its state and attempts as JSON",
-		Args:  cobra.ExactArgs(1),
+		Long: `Print a push with its state and attempts as JSON, whatever its channel. What only the device is to know of a notification,
+its recipient and variables, is left out.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			client := newPushClient(command)
 			defer client.close()
@@ -22,11 +24,14 @@ func newPushGetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if answer, err = withoutTexts(answer); err != nil {
+				return err
+			}
 			var indented bytes.Buffer
 			if err := json.Indent(&indented, answer, "", "  "); err != nil {
 				return fmt.Errorf("read the answer: %w", err)
 			}
-			_, err = indented.WriteTo(command.OutOrStdout())
+			_, err = fmt.Fprintf(command.OutOrStdout(), "%s\n", bytes.TrimSpace(indented.Bytes()))
 			return err
 		},
 	}

@@ -17,14 +17,15 @@ import (
 )
 
 func newPushListCommand() *cobra.Command {
-	var status, since string
+	var channel, status, since string
 	var limit int
 	var asJSON bool
 	command := &cobra.Command{
-		Use:     "list --status STATUS",
-		Short:   "List pushes in a state",
-		Example: `  pushq push list --status FAILED --since 2h --limit 20`,
-		Args:    cobra.NoArgs,
+		Use:   "list --status STATUS",
+		Short: "List pushes in a state",
+		Example: `  pushq push list --status FAILED --since 2h --limit 20
+  pushq push list --channel fcm --status RETRY`,
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if limit < 1 {
 				return fmt.Errorf("--limit %d: must be at least 1", limit)
@@ -36,11 +37,11 @@ func newPushListCommand() *cobra.Command {
 					return err
 				}
 			}
-			items, more, err := listPushes(command, status, from, limit)
+			items, more, err := listPushes(command, channel, status, from, limit)
 			if err != nil {
 				return err
 			}
-			if err := printPushes(command.OutOrStdout(), items, asJSON); err != nil {
+			if err := printPushes(command.OutOrStdout(), channel, items, asJSON); err != nil {
 				return err
 			}
 			if more {
@@ -53,6 +54,7 @@ func newPushListCommand() *cobra.Command {
 	command.Flags().StringVar(&since, "since", "", "only those that were accepted or tried since, such as 2h or 2026-11-27T09:00:00Z")
 	command.Flags().IntVar(&limit, "limit", 50, "how many at most")
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	addAskedChannelFlag(command, &channel)
 	_ = command.MarkFlagRequired("status")
 	return command
 }
@@ -60,12 +62,15 @@ func newPushListCommand() *cobra.Command {
 // listPushes follows the pages up to limit, and reports whether there may be
 // more. Pushes that were tried come newest end first: after a page on which all
 // are too old, so are those of the next.
-func listPushes(command *cobra.Command, status string, since time.Time, limit int) (items []json.RawMessage, more bool, err error) {
+func listPushes(command *cobra.Command, channel, status string, since time.Time, limit int) (items []json.RawMessage, more bool, err error) {
 	client := newPushClient(command)
 	defer client.close()
 	triedNewestFirst := slices.Contains([]tasks.State{tasks.Sent, tasks.Failed, tasks.GivenUp}, tasks.State(status))
 	for cursor := ""; ; {
 		query := url.Values{"status": {status}, "limit": {strconv.Itoa(min(limit-len(items), tasks.MaxPage))}}
+		if channel != "" {
+			query.Set("channel", channel)
+		}
 		if cursor != "" {
 			query.Set("cursor", cursor)
 		}
@@ -117,12 +122,22 @@ func isSince(item json.RawMessage, since time.Time) (bool, error) {
 	return !latest.Before(since), nil
 }
 
-func printPushes(out io.Writer, items []json.RawMessage, asJSON bool) error {
+func printPushes(out io.Writer, channel string, items []json.RawMessage, asJSON bool) error {
 	if asJSON {
+		for place, item := range items {
+			var err error
+			if items[place], err = withoutTexts(item); err != nil {
+				return err
+			}
+		}
 		return printLines(out, items)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tSTATUS\tPROTOTYPE\tPLATFORM\tCREATED\tNEXT ATTEMPT\tATTEMPTS\tLAST ERROR")
+	about := "PROTOTYPE\tPLATFORM"
+	if channel == tasks.FCM.Name {
+		about = "TEMPLATE\tUSER"
+	}
+	fmt.Fprintf(table, "ID\tSTATUS\t%s\tCREATED\tNEXT ATTEMPT\tATTEMPTS\tLAST ERROR\n", about)
 	for _, item := range items {
 		var push struct {
 			ID                  string          `json:"id"`
@@ -132,11 +147,19 @@ func printPushes(out io.Writer, items []json.RawMessage, asJSON bool) error {
 			CreatedAt           *string         `json:"createdAt"`
 			NextAttemptAt       *string         `json:"nextAttemptAt"`
 			Attempts            []attemptErrors `json:"attempts"`
+			Notification        *struct {
+				TemplateCode string `json:"template_code"`
+				UserID       string `json:"user_id"`
+			} `json:"notification"`
 		}
 		if err := json.Unmarshal(item, &push); err != nil {
 			return fmt.Errorf("read the answer: %w", err)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", push.ID, push.Status, push.MessagePrototypeKey, push.Platform,
+		what, whom := push.MessagePrototypeKey, push.Platform
+		if push.Notification != nil {
+			what, whom = push.Notification.TemplateCode, push.Notification.UserID
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", push.ID, push.Status, what, whom,
 			orDash(push.CreatedAt), orDash(push.NextAttemptAt), len(push.Attempts), lastError(push.Attempts))
 	}
 	return table.Flush()

@@ -220,6 +220,7 @@ func (s *service) newServer(dashboard http.Handler, zone *time.Location) *api.Se
 		}
 		options.Intake = &checkedIntake{intake: s.channels[0].intake, service: s}
 		options.Reader = s.channels
+		options.Channels = s.channels.of()
 		options.Operator = &checkedOperator{operator: s.channels, service: s}
 		if s.history != nil {
 			options.History = s.history

@@ -113,6 +113,14 @@ func (p *Provider) MaxDuration() time.Duration {
 	return p.exchange.MaxDuration() + 2*p.tokens.timeout // see sendV1
 }
 
+// MaxDuration is the longest that one send takes whose requests have the timeout, in
+// whichever mode.
+func MaxDuration(timeout time.Duration) time.Duration {
+	client := exchange.New(exchange.Options{Timeout: timeout})
+	defer client.Close()
+	return client.MaxDuration() + 2*tokenTimeout
+}
+
 // Close closes idle connections, and gives up fetching an access token.
 func (p *Provider) Close() {
 	if p.tokens != nil {

@@ -3,6 +3,8 @@
 -- KEYS[1] record of the push
 -- KEYS[2] index of dead pushes
 -- KEYS[3] brake of the channel
+-- KEYS[4] claim of the idempotency key, if it names its push (notify.go) and ARGV[7] is
+--         '1': it does so again then, as that of a push under way
 -- ARGV[1] push id
 -- ARGV[2] push, as JSON
 -- ARGV[3] token of the handler run
@@ -14,7 +16,8 @@
 --
 -- Returns {answer, attempt number (or milliseconds of brake), 1 if it is the last one allowed, number of
 -- the attempt found interrupted or 0, recorded end or ''}. The answers are GO, SENT, CANCELLED,
--- BUSY, ENDED (the record is at its end), SPENT (no attempts are left) and BRAKED.
+-- BUSY, ENDED (the record is at its end), SPENT (no attempts are left), BRAKED and
+-- SUPERSEDED (the idempotency key stands for another push by now).
 -- The same token gets the same answer again.
 
 local stored = redis.call('GET', KEYS[1])
@@ -74,6 +77,7 @@ if not ended and used() >= budget() then
   return {'SPENT', 0, 0, interrupted, ''}
 end
 if ended then
+  if KEYS[4] and take_back_claim(KEYS[4], ARGV[1], ARGV[6]) then return {'SUPERSEDED', 0, 0, 0, ended} end
   record['end'] = nil
   record.endedAt = nil
   record.budgetFrom = #attempts

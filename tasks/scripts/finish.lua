@@ -34,7 +34,7 @@ local function finish()
     local text = record_head(ARGV[2]) .. rest
     redis.call('SET', KEYS[1], text, 'EX', ARGV[8])
     redis.call('ZREM', KEYS[2], ARGV[1]) -- cancelled and retried before the first attempt
-    mark_claim(KEYS[3], ARGV[9])
+    mark_claim(KEYS[3], ARGV[1], ARGV[9])
     if ends + attempts_too > 0 then tell(ARGV[1], text, true, ends, attempts_too) end
     return 'SENT'
   end

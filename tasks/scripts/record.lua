@@ -42,7 +42,7 @@ end
 
 -- Returns the text that is stored.
 local function store_record(key, push, record, seconds)
-  local rest = next(record) and string.sub(cjson.encode(record), 2) or '}' -- not [], as some encode it
+  local rest = next(record) and string.sub(cjson.encode(record), 2) or '}' -- an empty table may become a list
   local text = record_head(push) .. (rest == '}' and '' or ',') .. rest
   redis.call('SET', key, text, 'EX', seconds)
   return text
@@ -60,13 +60,22 @@ local function tell(id, text, ended, ends, attempts)
 end
 
 -- Marks the claim of an idempotency key, if there is one, as that of a push that has
--- ended. It lives as long as dead pushes are kept.
-local function mark_claim(claim_key, dead_seconds)
+-- ended. It lives as long as dead pushes are kept. A claim whose key does not end in the
+-- push's id names its push (notify.go), and may name another one by now.
+local function mark_claim(claim_key, id, dead_seconds)
   local claim = redis.call('GET', claim_key)
-  if claim then
+  if claim and (string.sub(claim_key, -#id) == id or starts_with(claim, id)) then
     if string.sub(claim, -6) ~= ' ended' then claim = claim .. ' ended' end
     redis.call('SET', claim_key, claim, 'EX', dead_seconds)
   end
+end
+
+-- Makes a claim that names its push say that the push is under way again. Returns the
+-- push that the claim stands for if that is another one; then nothing changes.
+local function take_back_claim(claim_key, id, seconds)
+  local claim = redis.call('GET', claim_key)
+  if claim and claim ~= id and claim ~= id .. ' ended' then return string.match(claim, '^%S+') end
+  redis.call('SET', claim_key, id, 'EX', seconds)
 end
 
 -- Ends a record: its time, the index of dead pushes, and the claim.
@@ -79,5 +88,5 @@ local function end_record(record, ending, id, dead_key, claim_key, dead_seconds)
     redis.call('ZADD', dead_key, now, id)
     redis.call('ZREMRANGEBYSCORE', dead_key, '-inf', now - tonumber(dead_seconds) * 1000)
   end
-  mark_claim(claim_key, dead_seconds)
+  mark_claim(claim_key, id, dead_seconds)
 end
