@@ -59,7 +59,7 @@ func TestHistory(t *testing.T) {
 	got := s.get("/history?user=" + canaryPushKey + "&status=FAILED&since=2026-11-27T10:01:00%2B01:00&until=2026-11-27T09:02:00Z")
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	require.JSONEq(t, `{"items":[{"channel":"swrve","endedAt":"2026-11-27T09:01:00.900Z","push":{"id":"01JDQ1M2K3N4P5Q6R7S8T9V0W1","status":"FAILED",
-		"platform":"IOS","messagePrototypeKey":"Hello","pushKey":"canary-push-key","message":"canary-message","cronExpression":null,"timeZone":null,
+		"platform":"IOS","messagePrototypeKey":"Hello","pushKey":"canary-push-key","message":"canary-message","cronExpression":null,"timeZone":null,"traceId":null,
 		"createdAt":"2026-11-27T09:01:00.000Z","nextAttemptAt":null,"attempts":[{"id":1,"status":"ERROR","startedAt":"2026-11-27T09:01:00.000Z",
 		"millis":812,"errorType":"SWRVE","errorCode":400,"errorMessage":"bad key","stackTrace":null,"maybeDelivered":false}]}}]}`, got.body)
 	for _, nothing := range []string{"user=nobody", "user=%00", "traceId=x", "templateCode=x", "status=SENT", "until=2026-11-27T09:00:00Z"} {

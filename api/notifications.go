@@ -3,11 +3,11 @@ package api
 import (
 	"context"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"pushq/internal/tracing"
 	"pushq/tasks"
 )
 
@@ -28,7 +28,8 @@ func (s *Server) acceptNotification(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	message, err = withTraceID(message, request.Header.Get(traceParentHeader))
+	trace := tracing.FromRequest(request.Header)
+	message, err = withTraceID(message, trace.Name())
 	if err != nil {
 		return err
 	}
@@ -36,11 +37,15 @@ func (s *Server) acceptNotification(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	trace.ID = notification.TraceID
+	accepting := s.Tracer.Serve(trace, "POST /notifications", started)
+	notification.Trace = accepting.Trace()
 	// Not the request's own context: see acceptPush.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), acceptTimeout)
 	defer cancel()
 	id, replayed, err := s.Notifications.Notify(ctx, notification, message, s.Clock.Now())
 	s.Metrics.Intake.Took(time.Since(started))
+	endAccepting(accepting, id, err)
 	switch {
 	case err != nil:
 		s.Metrics.Intake.NotReceived(err)
@@ -57,15 +62,9 @@ func (s *Server) acceptNotification(c echo.Context) error {
 	return c.NoContent(http.StatusAccepted)
 }
 
-// traceParentHeader and its form are of the W3C (Trace Context, version 00).
-const traceParentHeader = "Traceparent"
-
-var traceParent = regexp.MustCompile(`^00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
-
 // withTraceID gives a message without trace_id the one of the request, if it has one.
-func withTraceID(message []byte, header string) ([]byte, error) {
-	found := traceParent.FindStringSubmatch(header)
-	if found == nil || found[1] == "00000000000000000000000000000000" {
+func withTraceID(message []byte, traceID string) ([]byte, error) {
+	if traceID == "" {
 		return message, nil
 	}
 	values, _, err := readObject(message)
@@ -79,7 +78,7 @@ func withTraceID(message []byte, header string) ([]byte, error) {
 	for message[start] != '{' { // blanks: it is an object
 		start++
 	}
-	traced := append([]byte(`{"trace_id":"`+found[1]+`"`), ',')
+	traced := append([]byte(`{"trace_id":"`+traceID+`"`), ',')
 	if len(values) == 0 {
 		traced = traced[:len(traced)-1]
 	}

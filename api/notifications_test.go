@@ -69,7 +69,8 @@ func TestNotificationWithTheTraceOfItsRequest(t *testing.T) {
 		"none in the message":  {without, "00-" + trace + "-00f067aa0ba902b7-01", trace},
 		"the message's counts": {notification, "00-" + trace + "-00f067aa0ba902b7-01", "a3f5b9c1-2d4e-4a5f-9b2c-7e8d9f1a2b3c"},
 		"no trace":             {without, "", ""},
-		"another version":      {without, "01-" + trace + "-00f067aa0ba902b7-01", ""},
+		"a later version":      {without, "01-" + trace + "-00f067aa0ba902b7-01-more", trace},
+		"no version":           {without, "ff-" + trace + "-00f067aa0ba902b7-01", ""},
 		"upper case":           {without, "00-" + strings.ToUpper(trace) + "-00f067aa0ba902b7-01", ""},
 		"all zero":             {without, "00-00000000000000000000000000000000-00f067aa0ba902b7-01", ""},
 	} {

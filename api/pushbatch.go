@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"go.opentelemetry.io/otel/attribute"
 
+	"pushq/internal/tracing"
 	"pushq/tasks"
 )
 
@@ -62,6 +64,7 @@ func (s *Server) acceptBatch(c echo.Context) error {
 
 // takeBatch is done when every push has its result.
 func (s *Server) takeBatch(c echo.Context, mediaType string) ([]batchResult, error) {
+	started := time.Now()
 	leave, err := s.enterBatch(c.Request().Context())
 	if err != nil {
 		return nil, err
@@ -75,9 +78,13 @@ func (s *Server) takeBatch(c echo.Context, mediaType string) ([]batchResult, err
 	// Not the request's own context: the caller may be gone after the upload.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), batchTimeout)
 	defer cancel()
-	b := batch{server: s, caller: caller(c), results: make([]batchResult, len(items))}
+	accepting := s.Tracer.Serve(tracing.FromRequest(c.Request().Header), "POST /push/batch", started)
+	b := batch{server: s, caller: caller(c), trace: accepting.Trace(), results: make([]batchResult, len(items))}
 	b.accept(ctx, items)
-	if err := b.failure(); err != nil {
+	err = b.failure()
+	accepting.Set(attribute.Int("pushq.pushes", len(items)))
+	endAccepting(accepting, "", err)
+	if err != nil {
 		return nil, err
 	}
 	return b.results, nil
@@ -129,6 +136,7 @@ func (s *Server) readBatch(c echo.Context, mediaType string) ([][]byte, error) {
 type batch struct {
 	server  *Server
 	caller  string
+	trace   tracing.Trace // of all pushes
 	results []batchResult
 
 	accepted atomic.Int64
@@ -158,6 +166,7 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 			b.results[place] = batchResult{Error: problemFor(err)}
 			continue
 		}
+		push.Trace = b.trace
 		var before, done chan struct{}
 		if keyed {
 			before, done = latest[push.ID], make(chan struct{})
@@ -219,7 +228,7 @@ func (b *batch) acceptItem(ctx context.Context, push tasks.Push, keyed bool) (re
 		b.unstored.CompareAndSwap(nil, &err)
 	default:
 		if problemFor(err).Status == http.StatusInternalServerError {
-			b.server.Log.Error("push of a batch failed", slog.String("id", push.ID), slog.Any("error", err))
+			b.server.Log.Error("push of a batch failed", push.LogAttr(), slog.Any("error", err))
 		}
 	}
 	return batchResult{Error: problemFor(err)}

@@ -22,6 +22,7 @@ type pushView struct {
 	Message             string        `json:"message"`
 	CronExpression      *string       `json:"cronExpression"`
 	TimeZone            *string       `json:"timeZone"`
+	TraceID             *string       `json:"traceId"`
 	CreatedAt           *string       `json:"createdAt"`
 	NextAttemptAt       *string       `json:"nextAttemptAt"`
 	Attempts            []attemptView `json:"attempts"`
@@ -66,6 +67,7 @@ func view(report tasks.Report) pushView {
 		Message:             push.Message,
 		CronExpression:      orNull(push.CronExpression),
 		TimeZone:            orNull(push.TimeZone),
+		TraceID:             orNull(push.Trace.Name()),
 		CreatedAt:           timeOrNull(push.CreatedAt.Time()),
 		NextAttemptAt:       timeOrNull(report.NextAttemptAt),
 		Attempts:            make([]attemptView, len(report.Attempts)),

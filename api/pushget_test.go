@@ -50,7 +50,7 @@ func TestGetPendingPush(t *testing.T) {
 	created, body := takeTime(t, got.body, "createdAt")
 	require.WithinRange(t, created, before, time.Now().Add(time.Second))
 	require.Equal(t, `{"id":"`+id+`","status":"PENDING","platform":"IOS","messagePrototypeKey":"Hello","pushKey":"`+canaryPushKey+
-		`","message":"`+message+`","cronExpression":null,"timeZone":null,"createdAt":"TIME","nextAttemptAt":null,"attempts":[]}`+"\n", body)
+		`","message":"`+message+`","cronExpression":null,"timeZone":null,"traceId":null,"createdAt":"TIME","nextAttemptAt":null,"attempts":[]}`+"\n", body)
 }
 
 func TestGetScheduledPush(t *testing.T) {
@@ -61,7 +61,7 @@ func TestGetScheduledPush(t *testing.T) {
 	id := s.accept(push("platform", `"ANDROID"`, "cronExpression", `"`+expression+`"`, "timeZone", `"Etc/UTC"`))
 	_, body := takeTime(t, s.get("/push/"+id).body, "createdAt")
 	require.Equal(t, compact(t, `{"id":"`+id+`","status":"SCHEDULED","platform":"ANDROID","messagePrototypeKey":"Hello",
-		"pushKey":"`+canaryPushKey+`","message":"`+canaryMessage+`","cronExpression":"`+expression+`","timeZone":"Etc/UTC",
+		"pushKey":"`+canaryPushKey+`","message":"`+canaryMessage+`","cronExpression":"`+expression+`","timeZone":"Etc/UTC","traceId":null,
 		"createdAt":"TIME","nextAttemptAt":"`+at.Format("2006-01-02T15:04:05")+`.000Z","attempts":[]}`), body)
 }
 
@@ -141,5 +141,5 @@ func TestPushThatCannotBeDecodedIsShownAllTheSame(t *testing.T) {
 		asynq.TaskID(id), asynq.Queue(tasks.Swrve.ImmediateQueue()))
 	require.NoError(t, err)
 	require.Equal(t, compact(t, `{"id":"`+id+`","status":"PENDING","platform":"","messagePrototypeKey":"","pushKey":"","message":"",
-		"cronExpression":null,"timeZone":null,"createdAt":null,"nextAttemptAt":null,"attempts":[]}`), s.get("/push/"+id).body)
+		"cronExpression":null,"timeZone":null,"traceId":null,"createdAt":null,"nextAttemptAt":null,"attempts":[]}`), s.get("/push/"+id).body)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"pushq/internal/tracing"
 	"pushq/scheduler"
 	"pushq/scheduler/quartz"
 	"pushq/tasks"
@@ -47,6 +48,8 @@ func (s *Server) acceptPush(c echo.Context) error {
 	if keyed {
 		push.ID = tasks.KeyedID(caller(c), key)
 	}
+	accepting := s.Tracer.Serve(tracing.FromRequest(request.Header), "POST /push", started)
+	push.Trace = accepting.Trace()
 
 	// Not the request's own context: it also ends when the client has closed
 	// only its sending side and waits for the answer.
@@ -54,6 +57,7 @@ func (s *Server) acceptPush(c echo.Context) error {
 	defer cancel()
 	replayed, err := s.accept(ctx, push, keyed)
 	s.Metrics.Intake.Took(time.Since(started))
+	endAccepting(accepting, push.ID, err)
 	if err != nil {
 		return err
 	}

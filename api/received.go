@@ -27,7 +27,7 @@ func (s *Server) received(push tasks.Push) {
 	s.Metrics.Intake.Unmapped.Inc()
 	s.unmappedWarnings.Do(func() {
 		s.Log.Warn("accepted a push for which no push key is configured yet; further ones are not logged for a minute",
-			slog.String("id", push.ID), slog.String("messagePrototypeKey", loggedName(push.MessagePrototypeKey)), slog.String("platform", push.Platform))
+			push.LogAttr(), slog.String("messagePrototypeKey", loggedName(push.MessagePrototypeKey)), slog.String("platform", push.Platform))
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"pushq/internal/metrics"
+	"pushq/internal/tracing"
 	"pushq/tasks"
 )
 
@@ -68,7 +69,9 @@ type Options struct {
 	// Mapped reports whether a push key is configured for a prototype.
 	Mapped func(prototype, platform string) bool
 
-	Log *slog.Logger
+	// Tracer is nil if pushq makes no spans.
+	Tracer *tracing.Tracer
+	Log    *slog.Logger
 }
 
 const (

@@ -28,6 +28,7 @@ type Config struct {
 	Template  Template  `key:"template"`
 	RabbitMQ  RabbitMQ  `key:"rabbitmq"`
 	History   History   `key:"history"`
+	Tracing   Tracing   `key:"tracing"`
 }
 
 // Redis says where pushes are kept.

@@ -81,6 +81,7 @@ func TestLoadDefaults(t *testing.T) {
 		},
 		Template: config.Template{TimeoutMillis: 5000, Tries: 3, Fresh: time.Minute, Stale: time.Hour},
 		RabbitMQ: config.RabbitMQ{Queue: "push.queue", FailedQueue: "failed.queue", Prefetch: 10},
+		Tracing:  config.Tracing{Ratio: 1},
 	}, loaded.Config)
 	require.Equal(t, loaded.Config, config.Default())
 	require.NoError(t, config.Default().Validate())
@@ -153,6 +154,7 @@ fcm:
 template: {url: "http://localhost:9092", timeoutMillis: 1000, tries: 2, fresh: 10s, stale: 0s}
 rabbitmq: {url: "amqp://user:hush@localhost", queue: a, failedQueue: b, prefetch: 20}
 history: {postgresUrl: "postgres://user:hush@localhost/pushq"}
+tracing: {otlpEndpoint: "http://localhost:4318", ratio: 0.1}
 `)
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
@@ -207,6 +209,7 @@ history: {postgresUrl: "postgres://user:hush@localhost/pushq"}
 		Template: config.Template{URL: "http://localhost:9092", TimeoutMillis: 1000, Tries: 2, Fresh: 10 * time.Second, Stale: 0},
 		RabbitMQ: config.RabbitMQ{URL: "amqp://user:hush@localhost", Queue: "a", FailedQueue: "b", Prefetch: 20},
 		History:  config.History{PostgresURL: "postgres://user:hush@localhost/pushq"},
+		Tracing:  config.Tracing{OTLPEndpoint: "http://localhost:4318", Ratio: 0.1},
 	}, loaded.Config)
 	require.Equal(t, "pushq.yaml:3", loaded.Origins["redis.url"])
 	require.Equal(t, "pushq.yaml:26", loaded.Origins["swrve.messagePrototypePushKeys"])
@@ -285,6 +288,8 @@ func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
 		"PUSHQ_RABBITMQ_FAILEDQUEUE":           "b",
 		"PUSHQ_RABBITMQ_PREFETCH":              "20",
 		"PUSHQ_HISTORY_POSTGRESURL":            "postgres://user:hush@localhost/pushq",
+		"PUSHQ_TRACING_OTLPENDPOINT":           "http://localhost:4318",
+		"PUSHQ_TRACING_RATIO":                  "0.1",
 	}
 	var environ []string
 	for name, value := range variables {

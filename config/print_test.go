@@ -95,6 +95,8 @@ rabbitmq.queue                  default                    push.queue
 rabbitmq.failedQueue            default                    failed.queue
 rabbitmq.prefetch               default                    10
 history.postgresUrl             default                    (not set)
+tracing.otlpEndpoint            default                    (not set)
+tracing.ratio                   default                    1
 `, "\n"+shown.String())
 }
 

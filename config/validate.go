@@ -73,6 +73,7 @@ var rules = []rule{
 	{[]string{"fcm.breaker.onOpen"}, oneOf(Defer, DeadLetter)(func(c Config) string { return c.FCM.Breaker.OnOpen })},
 	{[]string{"fcm.url"}, isBaseURL(func(c Config) string { return c.FCM.URL }, true)},
 	{[]string{"template.url"}, isBaseURL(func(c Config) string { return c.Template.URL }, false)},
+	{[]string{"tracing.otlpEndpoint"}, isBaseURL(func(c Config) string { return c.Tracing.OTLPEndpoint }, false)},
 	{[]string{"push.retention.sent"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Sent })},
 	{[]string{"push.retention.dead"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Dead })},
 	{[]string{"push.retention.completed"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Completed })},

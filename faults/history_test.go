@@ -53,13 +53,13 @@ func (l *historyLoad) reckonAll() {
 	requireInHistory(l.t, l.database, sent, notified)
 }
 
-// The database of the history is away for a while. No push waits for it, which another
-// load at the same time shows, and every row is there afterwards, once.
+// The database of the history is away for a while. No push waits for it, which the
+// same load beside it shows, and every row is there afterwards, once.
 func TestTheHistoryDatabaseIsStopped(t *testing.T) {
 	t.Parallel()
 	// Of both channels together, 200 pushes a second at full length.
-	load := startHistoryLoad(t, length(20*time.Millisecond, 10*time.Millisecond))
-	beside := startHistoryLoad(t, 40*time.Millisecond)
+	interval := length(20*time.Millisecond, 10*time.Millisecond)
+	load, beside := startHistoryLoad(t, interval), startHistoryLoad(t, interval)
 	time.Sleep(2 * time.Second) // what is cold at first
 	stopped := time.Now()
 	load.database.Stop()

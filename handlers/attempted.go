@@ -27,7 +27,7 @@ func outcomeName(outcome Outcome, end tasks.State) string {
 // the attempt. final says that it ended its push.
 func (r *run) attempted(number int, name string, final bool, took time.Duration, outcome Outcome) {
 	r.Log.LogAttrs(context.Background(), slog.LevelInfo, "attempt",
-		slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name), slog.Int("attempt", number),
+		r.push.LogAttr(), slog.String("channel", r.Channel.Name), slog.Int("attempt", number),
 		slog.String("outcome", name), slog.Int64("millis", took.Milliseconds()),
 		slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode),
 		slog.Bool("maybe_delivered", outcome.MaybeDelivered), slog.Bool("drop_token", outcome.DropToken))

@@ -16,6 +16,7 @@ import (
 	"pushq/internal/breaker"
 	"pushq/internal/limiter"
 	"pushq/internal/metrics"
+	"pushq/internal/tracing"
 	"pushq/tasks"
 )
 
@@ -79,7 +80,9 @@ type Options struct {
 	// Zone is for windows of pushes that name none.
 	Zone    *time.Location
 	Metrics *metrics.Channel
-	Log     *slog.Logger
+	// Tracer is nil if pushq makes no spans.
+	Tracer *tracing.Tracer
+	Log    *slog.Logger
 }
 
 // Delivery takes pushes through the pipeline: window, what the request needs, circuit
@@ -153,11 +156,14 @@ func (d *Delivery) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	}
 	run := &run{
 		Delivery: d,
-		push:     tasks.Push{ID: id},
+		push:     tasks.Push{ID: id, Trace: tasks.TraceOf(task.Headers())},
 		queue:    queue,
 		token:    ulid.Make().String(),
 	}
-	return run.deliver(ctx, task.Payload())
+	run.span = d.Tracer.Continue(run.push.Trace, "deliver", time.Now())
+	answer := run.deliver(ctx, task.Payload())
+	run.endSpan(answer)
+	return answer
 }
 
 // Completed reports, once, whether the task of an immediate push that the handler has
@@ -179,9 +185,9 @@ const (
 // (redisconn.Clients.Records), until Redis takes it or the process gives up: a push
 // must not be sent again because of our own books. Another run of the push in
 // this process waits for it.
-func (d *Delivery) persist(id string, write func(context.Context) error) error {
-	d.unrecorded.Store(id, true)
-	defer d.unrecorded.Delete(id)
+func (d *Delivery) persist(push tasks.Push, write func(context.Context) error) error {
+	d.unrecorded.Store(push.ID, true)
+	defer d.unrecorded.Delete(push.ID)
 	for {
 		err := write(d.life)
 		if err == nil {
@@ -192,7 +198,7 @@ func (d *Delivery) persist(id string, write func(context.Context) error) error {
 			return fmt.Errorf("stopped before redis took it: %w", err)
 		}
 		d.unrecordedWarnings.Do(func() {
-			d.Log.Warn("redis did not take an attempt's outcome, trying again", slog.String("id", id), slog.Any("error", err))
+			d.Log.Warn("redis did not take an attempt's outcome, trying again", push.LogAttr(), slog.Any("error", err))
 		})
 		select {
 		case <-time.After(persistPause):

@@ -14,6 +14,7 @@ import (
 	"pushq/internal/breaker"
 	"pushq/internal/limiter"
 	"pushq/internal/metrics"
+	"pushq/internal/tracing"
 	"pushq/scheduler"
 	"pushq/scheduler/quartz"
 	"pushq/tasks"
@@ -41,6 +42,9 @@ type run struct {
 	permit  *breaker.Permit // nil if there is no breaker
 	slot    limiter.Slot
 	sending bool // the request may have been made
+
+	span      tracing.Span
+	described bool // the span knows what came of the attempt
 }
 
 // deliver is the pipeline. Its answer is for asynq.
@@ -63,6 +67,7 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	if err != nil {
 		return r.recordWithoutRequest(ctx, Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()})
 	}
+	push.Trace = r.push.Trace
 	r.push = push
 
 	if outcome, deferred := r.checkWindow(r.clock.Now()); outcome != nil {
@@ -93,7 +98,7 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 func (r *run) prepare() (send func() Outcome, instead *Outcome) {
 	ctx, cancel := context.WithTimeout(r.open, preparing)
 	defer cancel()
-	return r.provider.Prepare(ctx, r.push)
+	return r.provider.Prepare(r.span.Into(ctx), r.push)
 }
 
 // without is the end of a run that makes no request.
@@ -140,7 +145,7 @@ func windowDeferral(opening time.Time) *deferral {
 func (r *run) deferToWindow(ctx context.Context, deferred *deferral) error {
 	if err := r.records.Keep(ctx, r.push, deferred.until); err != nil {
 		r.Metrics.StoreErrors.Inc()
-		r.Log.Warn("the record of a deferred push may expire before it is sent", slog.String("id", r.push.ID), slog.Any("error", err))
+		r.Log.Warn("the record of a deferred push may expire before it is sent", r.push.LogAttr(), slog.Any("error", err))
 	}
 	return deferred
 }
@@ -229,7 +234,7 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 	}
 	if err != nil {
 		r.Metrics.StoreErrors.Inc()
-		r.Log.Warn("no attempt without redis", slog.String("id", r.push.ID), slog.Any("error", err))
+		r.Log.Warn("no attempt without redis", r.push.LogAttr(), slog.Any("error", err))
 		if r.begun.Attempt == 0 {
 			r.begun.Attempt = -1 // Redis may have recorded it all the same
 		}
@@ -254,7 +259,7 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 	case tasks.Superseded:
 		return false, &ended{endPrefix(begun.End) + "its idempotency key stands for another push by now"}
 	case tasks.Spent:
-		if err := r.persist(r.push.ID, func(ctx context.Context) error {
+		if err := r.persist(r.push, func(ctx context.Context) error {
 			return r.records.End(ctx, r.push, tasks.GivenUp)
 		}); err != nil {
 			return false, &deferral{reason: err.Error(), until: time.Now()}
@@ -299,7 +304,7 @@ func (r *run) withdraw(answer error) error {
 	if answer != nil {
 		reason = "not sent: " + answer.Error()
 	}
-	_ = r.persist(r.push.ID, func(ctx context.Context) error {
+	_ = r.persist(r.push, func(ctx context.Context) error {
 		return r.records.Withdraw(ctx, r.push, r.token, reason)
 	})
 	return answer
@@ -333,6 +338,7 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 	end, answer := decide(outcome, r.begun.Last, nextAttempt)
 	name := outcomeName(outcome, end)
 	r.attempted(r.begun.Attempt, name, end != "", took, outcome)
+	r.describe(name, outcome)
 	if r.sending {
 		r.Metrics.Answered(name, outcome.ErrorCode, took)
 	}
@@ -351,7 +357,7 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 		attempt.StartedAt = tasks.MillisOf(r.slot.RedisAt)
 	}
 	var recorded tasks.State
-	if err := r.persist(r.push.ID, func(life context.Context) (err error) {
+	if err := r.persist(r.push, func(life context.Context) (err error) {
 		recorded, err = r.finish(life, ctx, attempt, end)
 		return err
 	}); err != nil {

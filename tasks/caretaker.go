@@ -220,7 +220,7 @@ func (c *Caretaker) take(ctx context.Context, queue string, archived archivedTas
 		return c.remove(ctx, queue, id)
 	}
 
-	push, _ := DecodePush(id, task.Payload) // without its payload it still has its id
+	push, _ := pushOf(id, task) // without its payload it still has its id
 	end, _ := StateOf(task, record)
 	if end == Cancelled {
 		return c.cancel(ctx, queue, push)

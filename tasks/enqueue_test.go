@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushq/internal/testenv"
+	"pushq/internal/tracing"
 	"pushq/scheduler"
 )
 
@@ -47,6 +48,9 @@ func TestEnqueuedAsByAsynq(t *testing.T) {
 	t.Parallel()
 	openNow := newWindowedPush(time.Now())
 	openNow.CreatedAt = openNow.DueAt
+	// With more than one header asynq's own order is a matter of luck.
+	traced := newPush()
+	traced.Trace = tracing.New("", traceParent, "")
 	odd := newPush()
 	odd.Message = "\"<&>\u2028\U0001f600 \\" + string(make([]byte, 300))
 	for name, retention := range map[string]Retention{"completed are kept": testRetention, "completed are forgotten": {Dead: time.Hour}} {
@@ -56,7 +60,7 @@ func TestEnqueuedAsByAsynq(t *testing.T) {
 			require.NoError(t, RegisterQueues(t.Context(), theirs, Swrve))
 			intake, client := NewIntake(ours, Swrve, retention), asynq.NewClientFromRedisClient(theirs)
 			for _, push := range []Push{
-				newPush(), newPush(), odd, openNow, newWindowedPush(time.Now().Add(time.Hour)), newWindowedPush(time.Now().Add(2 * time.Hour)),
+				newPush(), newPush(), odd, traced, openNow, newWindowedPush(time.Now().Add(time.Hour)), newWindowedPush(time.Now().Add(2 * time.Hour)),
 			} {
 				_, err := intake.Accept(t.Context(), push, false)
 				require.NoError(t, err)
@@ -72,7 +76,7 @@ func TestEnqueuedAsByAsynq(t *testing.T) {
 			}
 			intake.Close()
 			require.Equal(t, everything(t, theirs), everything(t, ours))
-			require.Len(t, everything(t, ours), 6+4, "the tasks, their three places, and asynq's list of queues")
+			require.Len(t, everything(t, ours), 7+4, "the tasks, their three places, and asynq's list of queues")
 		})
 	}
 }

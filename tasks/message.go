@@ -17,6 +17,11 @@ const (
 	messageTimeout     = protowire.Number(8)
 	messageRetention   = protowire.Number(12)
 	messageCompletedAt = protowire.Number(13)
+	messageHeaders     = protowire.Number(15)
+
+	// Of an entry of headers, which is a message of its own.
+	headerName = protowire.Number(1)
+	headerText = protowire.Number(2)
 )
 
 // newMessage encodes the task that newTask returns as asynq keeps it in Redis.
@@ -35,6 +40,11 @@ func newMessage(channel Channel, push Push, retention Retention) ([]byte, error)
 	message = appendNumber(message, messageRetry, maxRetry)
 	message = appendNumber(message, messageTimeout, int64(taskTimeout/time.Second))
 	message = appendNumber(message, messageRetention, int64(retention.Completed/time.Second))
+	for _, header := range push.headers() {
+		if header.text != "" {
+			message = appendText(message, messageHeaders, appendText(appendText(nil, headerName, header.name), headerText, header.text))
+		}
+	}
 	return message, nil
 }
 

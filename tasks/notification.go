@@ -13,6 +13,8 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"pushq/internal/tracing"
 )
 
 // A Notification is what a push of a templated channel is about. The texts come from
@@ -29,6 +31,10 @@ type Notification struct {
 	Variables map[string]string
 	Language  string
 	Metadata  json.RawMessage // an object
+
+	// Trace is what the sender says of the trace besides TraceID. It is no part of the
+	// message.
+	Trace tracing.Trace
 }
 
 // PushNotification is the only notification_type that there is.

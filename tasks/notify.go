@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/tracing"
 )
 
 var (
@@ -54,7 +56,10 @@ func (i *Intake) Notify(ctx context.Context, notification Notification, message 
 func newNotificationPush(notification Notification, message []byte, id string) Push {
 	compact := jsontext.Value(bytes.Clone(message))
 	_ = compact.Compact() // it is JSON
-	return Push{ID: id, ClaimID: notificationClaimID(notification.IdempotencyKey), Notification: json.RawMessage(compact)}
+	return Push{
+		ID: id, ClaimID: notificationClaimID(notification.IdempotencyKey), Notification: json.RawMessage(compact),
+		Trace: tracing.New(notification.TraceID, notification.Trace.Parent, notification.Trace.State),
+	}
 }
 
 // notificationClaimID names the claim of an idempotency key, whoever has sent it: the

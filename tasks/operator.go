@@ -331,7 +331,7 @@ func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInf
 		return err
 	}
 	id := found.Push.ID
-	content, err := found.Push.encode()
+	content, err := found.Push.content()
 	if err != nil {
 		return err
 	}

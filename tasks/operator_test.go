@@ -219,7 +219,7 @@ func TestRetryOfAPushThatAsynqHasForgotten(t *testing.T) {
 		operator := NewOperator(client, Swrve, testRetention, reader, time.UTC, fixedClock(time.Date(2040, 1, 4, 12, 0, 0, 0, time.UTC)))
 		inspector := asynq.NewInspectorFromRedisClient(client)
 		for _, end := range []State{Failed, GivenUp, Cancelled, ""} { // deleted with asynq's tools
-			for _, push := range []Push{newPush(), newWindowedPush(time.Now().Add(time.Hour))} {
+			for _, push := range []Push{newPush(), newTracedPush(), newWindowedPush(time.Now().Add(time.Hour))} {
 				s := newStory(t, client)
 				s.push = push
 				s.begun("a")
@@ -232,7 +232,7 @@ func TestRetryOfAPushThatAsynqHasForgotten(t *testing.T) {
 				require.Equal(t, maxRetry, task.MaxRetry)
 				require.Equal(t, taskTimeout, task.Timeout)
 				require.Equal(t, testRetention.Completed, task.Retention)
-				queued, err := DecodePush(push.ID, task.Payload)
+				queued, err := pushOf(push.ID, task)
 				require.NoError(t, err)
 				require.Equal(t, push, queued)
 				require.Equal(t, &Record{Push: push, Attempts: s.record().Attempts, BudgetFrom: 1}, s.record())

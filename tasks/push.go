@@ -5,10 +5,14 @@ package tasks
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hibiken/asynq"
+
+	"pushq/internal/tracing"
 )
 
 // The platforms that a push may be meant for.
@@ -47,6 +51,19 @@ type Push struct {
 	ClaimID string `json:"claimId,omitempty"`
 	// Notification is the message of a templated channel, as it came but for blanks.
 	Notification json.RawMessage `json:"notification,omitempty"`
+
+	// Trace is the trace that the push belongs to. The headers of the task have it, not
+	// its payload; the record has it too, because it outlives the task.
+	Trace tracing.Trace `json:"trace,omitzero"`
+}
+
+// LogAttr names the push in a line of the log, and its trace if it has one.
+func (p Push) LogAttr() slog.Attr {
+	id := slog.String("id", p.ID)
+	if p.Trace == (tracing.Trace{}) {
+		return id
+	}
+	return slog.Attr{Value: slog.GroupValue(id, slog.String("trace_id", p.Trace.Name()))}
 }
 
 // claimID names the claim that the push's idempotency key has, if it has one.
@@ -72,8 +89,8 @@ func (p Push) Windowed() bool { return p.CronExpression != "" }
 // due is the moment from which lifetimes in Redis are counted.
 func (p Push) due() Millis { return max(p.CreatedAt, p.DueAt) }
 
-// encode returns the payload: what encoding/json makes of the push, at a third of
-// the time. Characters such as & and < stay as they are.
+// encode returns the payload: what encoding/json makes of the push without its trace, at
+// a third of the time. Characters such as & and < stay as they are.
 func (p Push) encode() ([]byte, error) {
 	const namesAndNumbers = 192
 	payload := make([]byte, 0, namesAndNumbers+len(p.Platform)+len(p.MessagePrototypeKey)+len(p.PushKey)+len(p.Message)+len(p.CronExpression)+len(p.TimeZone)+len(p.Notification))
@@ -124,6 +141,20 @@ func (p Push) encode() ([]byte, error) {
 	return append(payload, '}'), nil
 }
 
+// content is what the record has of the push.
+func (p Push) content() ([]byte, error) {
+	payload, err := p.encode()
+	if err != nil || p.Trace == (tracing.Trace{}) {
+		return payload, err
+	}
+	trace, err := json.Marshal(p.Trace)
+	if err != nil {
+		return nil, fmt.Errorf("encode the trace of push %s: %w", p.ID, err)
+	}
+	content := append(payload[:len(payload)-1], `,"trace":`...)
+	return append(append(content, trace...), '}'), nil
+}
+
 // DecodePush reads the payload of the task with the given id.
 func DecodePush(id string, payload []byte) (Push, error) {
 	push := Push{}
@@ -132,6 +163,13 @@ func DecodePush(id string, payload []byte) (Push, error) {
 	}
 	push.ID = id
 	return push, nil
+}
+
+// pushOf reads the push of a task. Also with an error it has its id and its trace.
+func pushOf(id string, task *asynq.TaskInfo) (Push, error) {
+	push, err := DecodePush(id, task.Payload)
+	push.Trace = TraceOf(task.Headers)
+	return push, err
 }
 
 // Millis is an instant in milliseconds since 1970 UTC, the resolution in which

@@ -135,7 +135,7 @@ func report(id string, task *asynq.TaskInfo, record *Record) (Report, error) {
 	} else {
 		// What cannot be decoded is shown with its id and state alone; the
 		// handler ends it FAILED.
-		result.Push, _ = DecodePush(id, task.Payload)
+		result.Push, _ = pushOf(id, task)
 	}
 	if task != nil && (task.State == asynq.TaskStateScheduled || task.State == asynq.TaskStateRetry) && state != Sent {
 		result.NextAttemptAt = task.NextProcessAt.UTC()

@@ -100,7 +100,7 @@ type Begun struct {
 // same token gets the same answer, so the call may be repeated.
 func (r *Records) Begin(ctx context.Context, attempting Attempting) (Begun, error) {
 	push := attempting.Push
-	content, err := push.encode()
+	content, err := push.content()
 	if err != nil {
 		return Begun{}, err
 	}
@@ -197,7 +197,7 @@ func (f finishing) kind() string {
 
 func (r *Records) finish(ctx context.Context, f finishing) (recorded State, completed bool, err error) {
 	push := f.push
-	content, err := push.encode()
+	content, err := push.content()
 	if err != nil {
 		return "", false, err
 	}

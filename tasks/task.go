@@ -22,7 +22,13 @@ func newTask(channel Channel, push Push, retention Retention) (*asynq.Task, erro
 	if err != nil {
 		return nil, err
 	}
-	return asynq.NewTask(channel.TaskType(), payload,
+	headers := make(map[string]string)
+	for _, header := range push.headers() {
+		if header.text != "" {
+			headers[header.name] = header.text
+		}
+	}
+	return asynq.NewTaskWithHeaders(channel.TaskType(), payload, headers,
 		asynq.TaskID(push.ID),
 		asynq.Queue(channel.queue(push)),
 		asynq.MaxRetry(maxRetry),

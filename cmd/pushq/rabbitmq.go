@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pushq/internal/rabbitmq"
+	"pushq/internal/tracing"
 	"pushq/tasks"
 )
 
@@ -70,10 +71,14 @@ func (s *service) storeMessage(ctx context.Context, body []byte) (err error) {
 		return err
 	}
 	intake := &checkedIntake{intake: s.channels.named(tasks.FCM.Name).intake, service: s}
+	receiving := s.tracer.Receive(tracing.Trace{ID: notification.TraceID}, "receive "+s.settings.RabbitMQ.Queue, time.Now())
+	defer receiving.End()
+	notification.Trace = receiving.Trace()
 	_, replayed, err := intake.Notify(ctx, notification, body, s.clock.Now())
 	switch {
 	case err != nil:
 		s.metrics.Intake.NotReceived(err)
+		receiving.Fail("not stored")
 		return err
 	case replayed:
 		s.metrics.Intake.Replayed.Inc()

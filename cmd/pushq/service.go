@@ -20,6 +20,7 @@ import (
 	"pushq/internal/metrics"
 	"pushq/internal/rabbitmq"
 	"pushq/internal/redisconn"
+	"pushq/internal/tracing"
 	"pushq/scheduler"
 	"pushq/tasks"
 )
@@ -40,6 +41,7 @@ type service struct {
 	// listening is called with the address once it is known, if not nil.
 	listening func(address string)
 
+	tracer         *tracing.Tracer // nil if there are no spans
 	metrics        *metrics.Metrics
 	clients        *redisconn.Clients
 	clock          *redisconn.Clock
@@ -61,6 +63,15 @@ func (s *service) run(ctx context.Context) error {
 	zone, err := scheduler.TimeZone(s.settings.Push.TimeZone)
 	if err != nil {
 		return fmt.Errorf("push.timeZone: %w", err)
+	}
+	if s.settings.Tracing.OTLPEndpoint != "" {
+		s.tracer, err = tracing.Open(ctx, tracing.Options{
+			Endpoint: s.settings.Tracing.OTLPEndpoint, Ratio: s.settings.Tracing.Ratio, Version: version, Log: s.log,
+		})
+		if err != nil {
+			return fmt.Errorf("tracing.otlpEndpoint: %w", err)
+		}
+		defer s.tracer.Close()
 	}
 	if s.clients, err = s.redis.Open(s.concurrency()); err != nil {
 		return err
@@ -207,7 +218,8 @@ func (s *service) newServer(dashboard http.Handler, zone *time.Location) *api.Se
 		Mapped: func(prototype, platform string) bool {
 			return s.settings.Swrve.MessagePrototypePushKeys[prototype][platform] != ""
 		},
-		Log: s.log,
+		Tracer: s.tracer,
+		Log:    s.log,
 	}
 	for name, key := range s.settings.HTTP.APIKeys {
 		options.APIKeys[name] = key.Reveal()

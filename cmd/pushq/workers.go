@@ -102,6 +102,7 @@ func (s *service) startSwrveWorkers(zone *time.Location) (*workforce, error) {
 		Timeout:     provider.MaxDuration(),
 		Zone:        zone,
 		Metrics:     s.metrics.Channel(tasks.Swrve.Name),
+		Tracer:      s.tracer,
 		Log:         s.log,
 	}, provider, c.records, pace, c.reader, s.clock)
 	servers, err := handlers.StartServers(s.clients.Queue, s.clients.Records, delivery, handlers.ServersOptions{

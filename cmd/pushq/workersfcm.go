@@ -61,6 +61,7 @@ func (s *service) startFCMWorkers(zone *time.Location) (*workforce, error) {
 		DeadLetter: settings.Breaker.OnOpen == config.DeadLetter,
 		Zone:       zone,
 		Metrics:    s.metrics.Channel(tasks.FCM.Name),
+		Tracer:     s.tracer,
 		Log:        s.log,
 	}, provider, c.records, pace, c.reader, s.clock)
 	servers, err := handlers.StartServers(s.clients.Queue, s.clients.Records, delivery, handlers.ServersOptions{

@@ -52,6 +52,7 @@ type pushAnswer struct {
 	ID            string          `json:"id"`
 	Status        tasks.State     `json:"status"`
 	Message       string          `json:"message"`
+	TraceID       string          `json:"traceId"`
 	NextAttemptAt *time.Time      `json:"nextAttemptAt"`
 	Attempts      []attemptAnswer `json:"attempts"`
 }

@@ -87,7 +87,7 @@ func TestAnswersOfV1(t *testing.T) {
 		"413-": alarmed(413, "UNKNOWN: Request Entity Too Large"),
 	} {
 		before := simulator.Stats().Requests
-		require.Equal(t, want, provider.send(messageTo(prefix+"ann")), prefix)
+		require.Equal(t, want, provider.send(t.Context(), messageTo(prefix+"ann")), prefix)
 		requests := 1
 		if prefix == "401-" {
 			requests = 2 // with another access token
@@ -95,9 +95,9 @@ func TestAnswersOfV1(t *testing.T) {
 		require.Equal(t, requests, simulator.Stats().Requests-before, prefix)
 	}
 	provider.DropMalformed = true
-	require.Equal(t, dropped(400, malformed), provider.send(messageTo("MALFORMED_TOKEN-ann")))
-	require.False(t, provider.send(messageTo("INVALID_ARGUMENT-ann")).DropToken)
-	require.False(t, provider.send(messageTo("BAD_FIELD-ann")).DropToken)
+	require.Equal(t, dropped(400, malformed), provider.send(t.Context(), messageTo("MALFORMED_TOKEN-ann")))
+	require.False(t, provider.send(t.Context(), messageTo("INVALID_ARGUMENT-ann")).DropToken)
+	require.False(t, provider.send(t.Context(), messageTo("BAD_FIELD-ann")).DropToken)
 }
 
 // No status alone makes a token a dead one, and no code with another status.
@@ -130,10 +130,10 @@ func TestOnlyFirebaseItselfDropsTokens(t *testing.T) {
 		text := body(test.status, test.details)
 		provider := providerFor(t, V1, answerRaw(t, fmt.Sprintf("HTTP/1.1 %d No\r\nContent-Length: %d\r\n\r\n%s", test.status, len(text), text)))
 		provider.DropMalformed = true
-		require.Equal(t, test.drop, provider.send(messageTo("ann")).DropToken, "%d %s", test.status, test.details)
+		require.Equal(t, test.drop, provider.send(t.Context(), messageTo("ann")).DropToken, "%d %s", test.status, test.details)
 		half := text[:len(text)/2]
 		provider = providerFor(t, V1, answerRaw(t, fmt.Sprintf("HTTP/1.1 %d No\r\nContent-Length: %d\r\n\r\n%s", test.status, len(text), half)))
-		require.False(t, provider.send(messageTo("ann")).DropToken, "cut short: %d %s", test.status, test.details)
+		require.False(t, provider.send(t.Context(), messageTo("ann")).DropToken, "cut short: %d %s", test.status, test.details)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestAnswersOfLegacy(t *testing.T) {
 			func(o *handlers.Outcome) { o.MaybeDelivered = true }),
 	}
 	for prefix, want := range tests {
-		require.Equal(t, want, provider.send(messageTo(prefix+"ann")), prefix)
+		require.Equal(t, want, provider.send(t.Context(), messageTo(prefix+"ann")), prefix)
 	}
 	require.Equal(t, len(tests), simulator.Stats().Requests)
 	require.Zero(t, simulator.Stats().TokenRequests)
@@ -197,13 +197,13 @@ func TestStrangeAnswersOfLegacy(t *testing.T) {
 		``:                                                                       handlers.Permanent,
 	} {
 		provider := providerFor(t, Legacy, answerRaw(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)))
-		outcome := provider.send(messageTo("ann"))
+		outcome := provider.send(t.Context(), messageTo("ann"))
 		require.Equal(t, want, outcome.Verdict, body)
 		require.False(t, outcome.DropToken, body)
 		require.Equal(t, want == handlers.Permanent && !strings.Contains(body, "Surprise"), outcome.MaybeDelivered, body)
 	}
 	provider := providerFor(t, Legacy, answerRaw(t, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"results\":[{\"err"))
-	outcome := provider.send(messageTo("ann"))
+	outcome := provider.send(t.Context(), messageTo("ann"))
 	require.Equal(t, handlers.Retryable, outcome.Verdict)
 	require.True(t, outcome.MaybeDelivered)
 	require.True(t, outcome.ServiceFailed)
@@ -234,7 +234,7 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		ask := func(mode string, status int, body string) time.Duration {
 			address := answerRaw(t, fmt.Sprintf("HTTP/1.1 %d Text\r\n%s\r\nContent-Length: %d\r\n\r\n%s", status, test.header, len(body), body))
-			return providerFor(t, mode, address).send(messageTo("ann")).RetryAfter
+			return providerFor(t, mode, address).send(t.Context(), messageTo("ann")).RetryAfter
 		}
 		within := func(least, most, got time.Duration, what string) {
 			require.GreaterOrEqual(t, got, least, "%s, %s", what, test.header)
@@ -253,8 +253,8 @@ func TestTheCapHoldsForTheUsualPause(t *testing.T) {
 	t.Parallel()
 	_, provider := startProvider(t, V1)
 	provider.MaxRetryAfter = 10 * time.Second
-	require.Equal(t, 10*time.Second, provider.send(messageTo("QUOTA_EXCEEDED-ann")).RetryAfter)
-	require.Zero(t, provider.send(messageTo("UNAVAILABLE-ann")).RetryAfter)
+	require.Equal(t, 10*time.Second, provider.send(t.Context(), messageTo("QUOTA_EXCEEDED-ann")).RetryAfter)
+	require.Zero(t, provider.send(t.Context(), messageTo("UNAVAILABLE-ann")).RetryAfter)
 }
 
 // The header has lower case letters in HTTP/2.
@@ -269,7 +269,7 @@ func TestRetryAfterInHTTP2(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	require.Equal(t, 2*time.Minute, providerFor(t, V1, server.URL).send(messageTo("ann")).RetryAfter)
+	require.Equal(t, 2*time.Minute, providerFor(t, V1, server.URL).send(t.Context(), messageTo("ann")).RetryAfter)
 }
 
 func TestPagesInFrontOfFirebase(t *testing.T) {
@@ -278,7 +278,7 @@ func TestPagesInFrontOfFirebase(t *testing.T) {
 		simulator, provider := startProvider(t, mode)
 		var verdicts []handlers.Verdict
 		for range 3 {
-			outcome := provider.send(messageTo("html502x2-ann"))
+			outcome := provider.send(t.Context(), messageTo("html502x2-ann"))
 			verdicts = append(verdicts, outcome.Verdict)
 			require.LessOrEqual(t, len(outcome.ErrorMessage), 1<<10)
 		}
@@ -296,8 +296,8 @@ func TestAnAnswerThatQuotesTheRequestLosesItsSecret(t *testing.T) {
 		_, _ = fmt.Fprintf(connection, "HTTP/1.1 400 No\r\nContent-Length: %d\r\n\r\n%s", len(secret)+4, "Bad "+secret)
 		return false
 	})
-	require.Equal(t, "Bad Bearer [secret]", providerFor(t, V1, address).send(messageTo("ann")).ErrorMessage)
-	require.Equal(t, "Bad key=[secret]", providerFor(t, Legacy, address).send(messageTo("ann")).ErrorMessage)
+	require.Equal(t, "Bad Bearer [secret]", providerFor(t, V1, address).send(t.Context(), messageTo("ann")).ErrorMessage)
+	require.Equal(t, "Bad key=[secret]", providerFor(t, Legacy, address).send(t.Context(), messageTo("ann")).ErrorMessage)
 	require.True(t, strings.HasPrefix(secrets[0], "ya29."))
 	require.Equal(t, serverKey, secrets[1])
 }

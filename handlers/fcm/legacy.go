@@ -1,6 +1,10 @@
 package fcm
 
-import "pushq/handlers"
+import (
+	"context"
+
+	"pushq/handlers"
+)
 
 // The request of the legacy protocol.
 type legacyRequest struct {
@@ -9,13 +13,13 @@ type legacyRequest struct {
 	Data         map[string]string `json:"data,omitempty"`
 }
 
-func (p *Provider) sendLegacy(message Message) handlers.Outcome {
+func (p *Provider) sendLegacy(ctx context.Context, message Message) handlers.Outcome {
 	body := encode(legacyRequest{
 		To:           message.Token,
 		Notification: notification{Title: message.Title, Body: message.Body},
 		Data:         message.Data,
 	})
-	answer, unanswered := p.post(body, "key="+p.ServerKey)
+	answer, unanswered := p.post(ctx, body, "key="+p.ServerKey)
 	if unanswered != nil {
 		return noAnswer(unanswered)
 	}

@@ -55,7 +55,7 @@ func TestNetworkErrors(t *testing.T) {
 					require.NoError(t, err)
 				}
 				began := time.Now()
-				outcome := provider.send(messageTo(test.token))
+				outcome := provider.send(t.Context(), messageTo(test.token))
 				took := time.Since(began)
 				if test.timeout == short {
 					require.GreaterOrEqual(t, took, short)
@@ -112,7 +112,7 @@ func TestGoAway(t *testing.T) {
 		for range senders {
 			running.Go(func() {
 				for range messages {
-					if outcome := provider.send(messageTo("ann")); outcome.Verdict != handlers.Delivered {
+					if outcome := provider.send(t.Context(), messageTo("ann")); outcome.Verdict != handlers.Delivered {
 						t.Errorf("not delivered: %+v", outcome)
 					}
 				}
@@ -146,11 +146,11 @@ func TestAServerThatDropsIdleConnections(t *testing.T) {
 	t.Cleanup(server.Close)
 	provider := providerFor(t, V1, server.URL)
 	for range messages {
-		outcome := provider.send(messageTo("ann"))
+		outcome := provider.send(t.Context(), messageTo("ann"))
 		if outcome.Verdict != handlers.Delivered {
 			require.Equal(t, handlers.Retryable, outcome.Verdict)
 			require.True(t, outcome.MaybeDelivered)
-			outcome = provider.send(messageTo("ann"))
+			outcome = provider.send(t.Context(), messageTo("ann"))
 		}
 		require.Equal(t, handlers.Outcome{}, outcome)
 		<-closed
@@ -170,7 +170,7 @@ func TestConnectionsAreKept(t *testing.T) {
 					if i%5 == 0 {
 						token = "UNREGISTERED-ann" // its answer is read as well
 					}
-					provider.send(messageTo(token))
+					provider.send(t.Context(), messageTo(token))
 				}
 			})
 		}

@@ -10,6 +10,7 @@ import (
 
 	"pushq/handlers"
 	"pushq/internal/template"
+	"pushq/internal/tracing"
 	"pushq/tasks"
 )
 
@@ -34,7 +35,8 @@ func (p *Provider) Prepare(ctx context.Context, push tasks.Push) (send func() ha
 	if err != nil {
 		return nil, &handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorTemplate, ErrorMessage: err.Error()}
 	}
-	return func() handlers.Outcome { return p.send(message) }, nil
+	sending := tracing.Detached(ctx)
+	return func() handlers.Outcome { return p.send(sending, message) }, nil
 }
 
 // withoutTemplate is the outcome of a push whose template cannot be had.

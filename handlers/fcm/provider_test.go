@@ -176,7 +176,7 @@ func TestRequest(t *testing.T) {
 				return false
 			})
 			provider := providerFor(t, test.mode, address+"/")
-			require.Equal(t, handlers.Outcome{}, provider.send(Message{
+			require.Equal(t, handlers.Outcome{}, provider.send(t.Context(), Message{
 				Token: "ann", Title: `<b>&"`, Body: "Привет 👩",
 				Data: map[string]string{"trace_id": "t1", "link": "https://example.com/?a=1&b=2"},
 			}))
@@ -207,7 +207,7 @@ func TestAnyTextArrivesUnchanged(t *testing.T) {
 					Token: "a" + anyText.Draw(t, "token"), Title: anyText.Draw(t, "title"), Body: anyText.Draw(t, "body"),
 					Data: map[string]string{"link": anyText.Draw(t, "link")},
 				}
-				require.Equal(t, handlers.Outcome{}, provider.send(message))
+				require.Equal(t, handlers.Outcome{}, provider.send(t.Context(), message))
 				ledger := simulator.Ledger()
 				require.Equal(t, fcmsim.Message(message), ledger[len(ledger)-1].Message)
 			})

@@ -13,16 +13,16 @@ import (
 )
 
 // send sends a message to its device.
-func (p *Provider) send(message Message) handlers.Outcome {
+func (p *Provider) send(ctx context.Context, message Message) handlers.Outcome {
 	if p.Mode == Legacy {
-		return p.sendLegacy(message)
+		return p.sendLegacy(ctx, message)
 	}
-	return p.sendV1(message)
+	return p.sendV1(ctx, message)
 }
 
 // post makes a request with a JSON body.
-func (p *Provider) post(body []byte, authorization string) (exchange.Answer, *exchange.NoAnswer) {
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, p.endpoint, bytes.NewReader(body))
+func (p *Provider) post(ctx context.Context, body []byte, authorization string) (exchange.Answer, *exchange.NoAnswer) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint, bytes.NewReader(body))
 	if err != nil { // New has tried the URL
 		return exchange.Answer{}, &exchange.NoAnswer{Reason: "fcm.url: " + err.Error()}
 	}

@@ -35,7 +35,7 @@ func delivers(t *testing.T, provider *Provider, messages int) {
 	var running sync.WaitGroup
 	for range messages {
 		running.Go(func() {
-			if outcome := provider.send(messageTo("ann")); outcome.Verdict != handlers.Delivered {
+			if outcome := provider.send(t.Context(), messageTo("ann")); outcome.Verdict != handlers.Delivered {
 				t.Errorf("not delivered: %+v", outcome)
 			}
 		})
@@ -154,7 +154,7 @@ func TestARefusedTokenThatIsReplacedTooLate(t *testing.T) {
 	require.Equal(t, handlers.Outcome{
 		Verdict: handlers.Retryable, ErrorType: tasks.ErrorFCM, ErrorCode: 401,
 		ErrorMessage: "the access token was refused; the next attempt has a new one",
-	}, provider.send(messageTo("401-ann")))
+	}, provider.send(t.Context(), messageTo("401-ann")))
 	require.Equal(t, 2, simulator.Stats().Requests)
 	require.Equal(t, 2, simulator.Stats().TokenRequests)
 }
@@ -181,7 +181,7 @@ func TestFaultsOfTheTokenEndpoint(t *testing.T) {
 			move := movable(provider)
 			require.NoError(t, simulator.SetToken(fault, 0))
 			began := time.Now()
-			outcome := provider.send(messageTo("ann"))
+			outcome := provider.send(t.Context(), messageTo("ann"))
 			require.Less(t, time.Since(began), timeout+2*time.Second)
 			require.True(t, strings.HasPrefix(outcome.ErrorMessage, "no access token: "), outcome.ErrorMessage)
 			require.Contains(t, outcome.ErrorMessage, want.says)
@@ -191,7 +191,7 @@ func TestFaultsOfTheTokenEndpoint(t *testing.T) {
 			}, outcome)
 
 			for range 20 {
-				require.Equal(t, want.verdict, provider.send(messageTo("ann")).Verdict)
+				require.Equal(t, want.verdict, provider.send(t.Context(), messageTo("ann")).Verdict)
 			}
 			require.Equal(t, 1, simulator.Stats().TokenRequests, "not again within a second")
 			require.Zero(t, simulator.Stats().Requests)
@@ -251,13 +251,13 @@ func TestCloseGivesUpFetchingAToken(t *testing.T) {
 	simulator, provider := startProvider(t, V1)
 	require.NoError(t, simulator.SetToken(fcmsim.TokenHangs, 0))
 	outcome := make(chan handlers.Outcome, 1)
-	go func() { outcome <- provider.send(messageTo("ann")) }()
+	go func() { outcome <- provider.send(t.Context(), messageTo("ann")) }()
 	testenv.Eventually(t, 10*time.Second, "the fetch", func() bool { return simulator.Stats().TokenRequests == 1 })
 	began := time.Now()
 	provider.Close()
 	require.Less(t, time.Since(began), tokenTimeout-2*time.Second)
 	require.Equal(t, handlers.Retryable, (<-outcome).Verdict)
-	later := provider.send(messageTo("ann"))
+	later := provider.send(t.Context(), messageTo("ann"))
 	require.Equal(t, handlers.Retryable, later.Verdict)
 	require.Zero(t, simulator.Stats().Requests)
 }
@@ -298,7 +298,7 @@ func TestFetchesOfTokensAreTold(t *testing.T) {
 		provider := newProvider(t, configured)
 		provider.tokens.timeout = 500 * time.Millisecond
 		for range 3 { // share it, or its failure
-			provider.send(messageTo("ann"))
+			provider.send(t.Context(), messageTo("ann"))
 		}
 		testenv.Eventually(t, 10*time.Second, "the fetch to be told", func() bool {
 			mutex.Lock()

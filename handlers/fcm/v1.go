@@ -1,6 +1,7 @@
 package fcm
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -28,7 +29,7 @@ type notification struct {
 // sendV1 repeats a request once, with a new access token, if the one it had is refused.
 // If there is no time for that, the next attempt has the new token. All together takes
 // no longer than a request and two fetches of a token.
-func (p *Provider) sendV1(message Message) handlers.Outcome {
+func (p *Provider) sendV1(ctx context.Context, message Message) handlers.Outcome {
 	body := encode(v1Request{v1Message{
 		Token:        message.Token,
 		Notification: notification{Title: message.Title, Body: message.Body},
@@ -39,7 +40,7 @@ func (p *Provider) sendV1(message Message) handlers.Outcome {
 	if err != nil {
 		return noToken(err)
 	}
-	answer, unanswered := p.post(body, "Bearer "+token)
+	answer, unanswered := p.post(ctx, body, "Bearer "+token)
 	if unanswered == nil && tokenRefused(answer) {
 		if token, err = p.tokens.renew(token); err != nil {
 			return noToken(err)
@@ -49,7 +50,7 @@ func (p *Provider) sendV1(message Message) handlers.Outcome {
 			outcome.Verdict = handlers.Retryable
 			return outcome
 		}
-		answer, unanswered = p.post(body, "Bearer "+token)
+		answer, unanswered = p.post(ctx, body, "Bearer "+token)
 	}
 	if unanswered != nil {
 		return noAnswer(unanswered)

@@ -13,6 +13,7 @@ import (
 
 	"pushq/handlers"
 	"pushq/internal/exchange"
+	"pushq/internal/tracing"
 	"pushq/tasks"
 )
 
@@ -58,7 +59,7 @@ func (c *Client) Close() { c.exchange.Close() }
 func (c *Client) MaxDuration() time.Duration { return c.exchange.MaxDuration() }
 
 // Prepare looks the push key up.
-func (c *Client) Prepare(_ context.Context, push tasks.Push) (send func() handlers.Outcome, instead *handlers.Outcome) {
+func (c *Client) Prepare(ctx context.Context, push tasks.Push) (send func() handlers.Outcome, instead *handlers.Outcome) {
 	key := c.PushKeys[push.MessagePrototypeKey][push.Platform]
 	if key == "" {
 		return nil, &handlers.Outcome{
@@ -72,9 +73,9 @@ func (c *Client) Prepare(_ context.Context, push tasks.Push) (send func() handle
 	if c.Test {
 		form.Set("test", "1")
 	}
-	body := form.Encode()
+	body, sending := form.Encode(), tracing.Detached(ctx)
 	return func() handlers.Outcome {
-		outcome := c.send(body)
+		outcome := c.send(sending, body)
 		if outcome.ErrorMessage != "" {
 			outcome.ErrorMessage = withoutKey(outcome.ErrorMessage, key)
 		}
@@ -88,8 +89,8 @@ func withoutKey(text, key string) string {
 	return strings.NewReplacer(key, maskedKey, url.QueryEscape(key), maskedKey, url.PathEscape(key), maskedKey).Replace(text)
 }
 
-func (c *Client) send(form string) handlers.Outcome {
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, c.URL, strings.NewReader(form))
+func (c *Client) send(ctx context.Context, form string) handlers.Outcome {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, strings.NewReader(form))
 	if err != nil {
 		return handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: "swrve.url: " + err.Error()}
 	}

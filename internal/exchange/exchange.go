@@ -13,6 +13,8 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 	"time"
+
+	"pushq/internal/tracing"
 )
 
 // Options of a Client.
@@ -88,8 +90,10 @@ type NoAnswer struct {
 
 // Do makes a request. Nothing but the timeout ends it, the request's context neither:
 // nothing may cut a request off that is on the wire. A redirect is an answer like any
-// other.
-func (c *Client) Do(request *http.Request) (Answer, *NoAnswer) {
+// other. The request gets the headers of the trace that its context has.
+func (c *Client) Do(request *http.Request) (answer Answer, unanswered *NoAnswer) {
+	answered := tracing.Request(request)
+	defer func() { answered(answer.Status) }()
 	var connected atomic.Bool
 	ctx, cancel := context.WithCancelCause(httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
@@ -114,7 +118,7 @@ func (c *Client) Do(request *http.Request) (Answer, *NoAnswer) {
 		return Answer{}, c.noAnswer(ctx, err, connected.Load())
 	}
 	defer func() { _ = response.Body.Close() }()
-	answer := Answer{Status: response.StatusCode, Header: response.Header}
+	answer = Answer{Status: response.StatusCode, Header: response.Header}
 	if response.StatusCode < http.StatusOK {
 		// 101: the connection is no longer HTTP, and its end is not in sight.
 		return answer, nil

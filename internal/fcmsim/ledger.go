@@ -18,6 +18,8 @@ type Request struct {
 	InFlight int `json:"inFlight"`
 	// API is v1 or legacy.
 	API string `json:"api"`
+	// TraceParent is the header of that name, empty if there was none.
+	TraceParent string `json:"traceParent,omitempty"`
 	Message
 	// Status is the HTTP status of the answer; 0 while there is none, and for ever
 	// if the connection broke, on either side, before the answer.

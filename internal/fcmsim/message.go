@@ -27,7 +27,7 @@ func (s *Simulator) serveMessage(w http.ResponseWriter, r *http.Request, protoco
 		return
 	}
 	defer s.server.Leave()
-	arrival := s.arrive(protocol.name())
+	arrival := s.arrive(protocol.name(), r.Header.Get("Traceparent"))
 	message, refusal := protocol.read(r, readBody(w, r))
 	outcome := s.decide(arrival, message, refusal, protocol)
 	inTime := s.waitFor(r, arrival.latency, outcome)
@@ -54,7 +54,7 @@ func readBody(w http.ResponseWriter, r *http.Request) []byte {
 
 // arrive enters a request into the books. The clock is read under the mutex, so that
 // arrivals are in the order of their times.
-func (s *Simulator) arrive(api string) *arrival {
+func (s *Simulator) arrive(api, traceParent string) *arrival {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.inFlight++
@@ -67,6 +67,8 @@ func (s *Simulator) arrive(api string) *arrival {
 		ArrivedAt: now.UTC().Truncate(time.Microsecond),
 		InFlight:  s.inFlight,
 		API:       api,
+
+		TraceParent: traceParent,
 	}
 	round.add(request)
 	return &arrival{

@@ -77,7 +77,7 @@ func queueRecord(batch *pgx.Batch, channel string, record tasks.Record) error {
 	batch.Queue(upsertPush, id, storable(channel), state, textOrNull(push.Platform), textOrNull(push.MessagePrototypeKey),
 		textOrNull(push.PushKey), textOrNull(push.Message), textOrNull(push.CronExpression), textOrNull(push.TimeZone),
 		push.CreatedAt.Time(), endedAt, len(attempts), record.BudgetFrom,
-		textOrNull(notification.TraceID), textOrNull(notification.UserID), textOrNull(notification.TemplateCode), message)
+		textOrNull(cmp.Or(notification.TraceID, push.Trace.Name())), textOrNull(notification.UserID), textOrNull(notification.TemplateCode), message)
 	for place, attempt := range attempts {
 		token := cmp.Or(storable(attempt.Token), strconv.Itoa(place+1))
 		batch.Queue(upsertAttempt, id, token, place+1, string(attempt.Status), timeOrNull(attempt.StartedAt),

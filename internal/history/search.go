@@ -107,7 +107,7 @@ func (q Query) sql() (text string, arguments pgx.NamedArgs, err error) {
 	}
 	return `
 SELECT id, channel, status, coalesce(platform, ''), coalesce(message_prototype_key, ''), coalesce(push_key, ''),
-	coalesce(message, ''), coalesce(cron_expression, ''), coalesce(time_zone, ''), created_at, ended_at, notification
+	coalesce(message, ''), coalesce(cron_expression, ''), coalesce(time_zone, ''), created_at, ended_at, notification, coalesce(trace_id, '')
 FROM push_notifications
 ` + where + `
 ORDER BY created_at DESC, id DESC
@@ -141,7 +141,7 @@ func scanEntry(row pgx.CollectableRow) (Entry, error) {
 	var endedAt *time.Time
 	var notification []byte
 	err := row.Scan(&push.ID, &entry.Channel, &entry.Report.State, &push.Platform, &push.MessagePrototypeKey, &push.PushKey,
-		&push.Message, &push.CronExpression, &push.TimeZone, &createdAt, &endedAt, &notification)
+		&push.Message, &push.CronExpression, &push.TimeZone, &createdAt, &endedAt, &notification, &push.Trace.ID)
 	push.CreatedAt, push.Notification = tasks.MillisOf(createdAt), notification
 	if endedAt != nil {
 		entry.EndedAt = endedAt.UTC()

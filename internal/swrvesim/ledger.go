@@ -23,6 +23,8 @@ type Request struct {
 	Test    string `json:"test"`
 	// Other holds all further fields, and the second and later values of the four above.
 	Other url.Values `json:"other,omitempty"`
+	// TraceParent is the header of that name, empty if there was none.
+	TraceParent string `json:"traceParent,omitempty"`
 
 	// Status is the HTTP status of the answer; 0 while there is none, and for ever
 	// if the connection broke, on either side, before the answer.
@@ -34,7 +36,7 @@ type Request struct {
 }
 
 func (r *Request) textBytes() int {
-	total := len(r.PushKey) + len(r.User) + len(r.Message) + len(r.Test)
+	total := len(r.PushKey) + len(r.User) + len(r.Message) + len(r.Test) + len(r.TraceParent)
 	for name, values := range r.Other {
 		total += len(name)
 		for _, value := range values {
@@ -68,6 +70,7 @@ func (l *ledger) describe(request *Request, fields fields) {
 	request.Message = fields.message
 	request.Test = fields.test
 	request.Other = fields.other
+	request.TraceParent = fields.traceParent
 	if request.Sequence > l.dropped {
 		l.textBytes += request.textBytes()
 		l.trim()

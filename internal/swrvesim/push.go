@@ -148,6 +148,7 @@ func (s *Simulator) finish(arrival *arrival, status int) {
 type fields struct {
 	pushKey, user, message, test string
 	other                        url.Values
+	traceParent                  string // of the headers
 }
 
 func (f fields) encode() string {
@@ -177,7 +178,7 @@ func readFields(w http.ResponseWriter, r *http.Request) (fields, *outcome) {
 		}
 		return values[0]
 	}
-	read := fields{pushKey: take("push_key"), user: take("user"), message: take("message"), test: take("test")}
+	read := fields{pushKey: take("push_key"), user: take("user"), message: take("message"), test: take("test"), traceParent: r.Header.Get("Traceparent")}
 	if len(form) > 0 {
 		read.other = form
 	}

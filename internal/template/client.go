@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pushq/internal/breaker"
+	"pushq/internal/tracing"
 )
 
 // Options of a Client.
@@ -196,12 +197,15 @@ func (c *Client) ask(ctx context.Context, code, language string) (Template, erro
 	}
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "pushq")
+	answered := tracing.Request(request)
 	response, err := c.http.Do(request)
 	if err != nil {
+		answered(0)
 		return Template{}, noAnswer(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	answered(response.StatusCode)
 	switch status := response.StatusCode; {
 	case mayPass(status):
 		return Template{}, &Unavailable{busy: status == http.StatusTooManyRequests, cause: fmt.Errorf("%d %s", status, http.StatusText(status))}

@@ -15,6 +15,8 @@ type Request struct {
 	ArrivedAt time.Time `json:"arrivedAt"`
 	Code      string    `json:"code"`
 	Language  string    `json:"language"`
+	// TraceParent is the header of that name, empty if there was none.
+	TraceParent string `json:"traceParent,omitempty"`
 	// Status is the HTTP status of the answer; 0 while there is none, and for ever if the
 	// connection broke before it.
 	Status int `json:"status"`
@@ -43,11 +45,11 @@ func newBooks(size int) *books {
 	return &books{size: size, stats: Stats{Answers: map[int]int{}}, played: map[string]int{}}
 }
 
-func (b *books) add(code, language string) *Request {
+func (b *books) add(code, language, traceParent string) *Request {
 	b.stats.Requests++
 	b.stats.InFlight++
 	b.stats.PeakInFlight = max(b.stats.PeakInFlight, b.stats.InFlight)
-	request := &Request{Sequence: b.stats.Requests, ArrivedAt: time.Now().UTC(), Code: code, Language: language}
+	request := &Request{Sequence: b.stats.Requests, ArrivedAt: time.Now().UTC(), Code: code, Language: language, TraceParent: traceParent}
 	b.ledger = append(b.ledger, request)
 	if len(b.ledger) > b.size {
 		b.ledger[0] = nil

@@ -17,7 +17,7 @@ func (s *Simulator) serveTemplate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.server.Leave()
-	arrival := s.arrive(r.PathValue("code"), r.URL.Query().Get("language"))
+	arrival := s.arrive(r.PathValue("code"), r.URL.Query().Get("language"), r.Header.Get("Traceparent"))
 
 	// The books come first: who has the answer must find it in the ledger.
 	if !s.wait(r, arrival.trouble) || arrival.trouble.ending == resets {
@@ -44,11 +44,11 @@ type arrival struct {
 }
 
 // arrive enters a request into the books.
-func (s *Simulator) arrive(code, language string) *arrival {
+func (s *Simulator) arrive(code, language, traceParent string) *arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	books := s.books
-	request := books.add(code, language)
+	request := books.add(code, language, traceParent)
 	asked, plain := troubleFor(s.trouble + code)
 	if !books.play(code, asked) {
 		asked = trouble{}
