@@ -31,9 +31,9 @@ type fcmWorld struct {
 	delivered func() map[string]int // how often each device got a message
 }
 
-func newFCMWorld(t *testing.T, redisArguments ...string) *fcmWorld {
+func newFCMWorld(t *testing.T) *fcmWorld {
 	t.Helper()
-	return newFCMWorldIn(t, newWorld(t, swrvesim.Config{}, redisArguments...))
+	return newFCMWorldIn(t, newWorld(t, swrvesim.Config{}))
 }
 
 func newFCMWorldIn(t *testing.T, w *world) *fcmWorld {

@@ -92,7 +92,7 @@ func (c *Cache) Get(ctx context.Context, code, language string) (Template, error
 		e = &entry{}
 		c.entries[k] = e
 	}
-	if template, err, lookup := c.known(e); lookup != "" {
+	if template, lookup, err := c.known(e); lookup != "" {
 		c.mutex.Unlock()
 		c.looked(lookup)
 		return template, err
@@ -124,18 +124,18 @@ func (c *Cache) looked(lookup Lookup) {
 }
 
 // known is what can be said without asking; lookup is "" if that is nothing.
-func (c *Cache) known(e *entry) (template Template, err error, lookup Lookup) {
+func (c *Cache) known(e *entry) (template Template, lookup Lookup, err error) {
 	var unusable *Unusable
 	failed := e.err != nil && time.Since(e.failedAt) < pause
 	switch {
 	case e.err == nil && e.has(c.fresh):
-		return e.template, nil, Hit
+		return e.template, Hit, nil
 	case failed && e.has(c.fresh+c.stale):
-		return e.template, nil, Stale
+		return e.template, Stale, nil
 	case failed && errors.As(e.err, &unusable):
-		return Template{}, e.err, Hit
+		return Template{}, Hit, e.err
 	default:
-		return Template{}, nil, ""
+		return Template{}, "", nil
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *Cache) ask(ctx context.Context, k key, e *entry, shared *call) {
 	defer close(shared.done)
 	if e.call == shared { // else nobody waits, and there may be another one
 		e.call = nil
-		shared.template, shared.err, shared.lookup = c.keep(e, template, err)
+		shared.template, shared.lookup, shared.err = c.keep(e, template, err)
 	}
 }
 
@@ -163,10 +163,10 @@ func (c *Cache) fromSource(ctx context.Context, k key) (template Template, err e
 }
 
 // keep notes the result of a call, and returns what those get who wait for it.
-func (c *Cache) keep(e *entry, template Template, err error) (Template, error, Lookup) {
+func (c *Cache) keep(e *entry, template Template, err error) (Template, Lookup, error) {
 	if err == nil {
 		*e = entry{template: template, at: time.Now()}
-		return template, nil, Miss
+		return template, Miss, nil
 	}
 	var unusable *Unusable
 	if errors.As(err, &unusable) && unusable.Gone {
@@ -174,9 +174,9 @@ func (c *Cache) keep(e *entry, template Template, err error) (Template, error, L
 	}
 	e.err, e.failedAt = err, time.Now()
 	if e.has(c.fresh + c.stale) {
-		return e.template, nil, Stale
+		return e.template, Stale, nil
 	}
-	return Template{}, err, Miss
+	return Template{}, Miss, err
 }
 
 // leave is for those who do not wait for the end of a call. The last one ends it.
