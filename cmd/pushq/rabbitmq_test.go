@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushq/config"
+	"pushq/internal/metrics"
 	"pushq/internal/testenv"
 	"pushq/tasks"
 )
@@ -22,6 +23,7 @@ func TestAMessageThatMakesTheIntakePanicIsAFailure(t *testing.T) {
 		settings: config.Default(), roles: roles{worker: true}, log: slog.New(slog.NewTextHandler(&log, nil)),
 		channels: channels{{Channel: tasks.FCM}}, // without anything to store messages with
 	}
+	s.metrics = metrics.New("test", s.log)
 	s.settings.RabbitMQ.URL = config.Secret(rabbit.URL())
 	require.NoError(t, s.openRabbitMQ())
 	defer s.publisher.Close()
