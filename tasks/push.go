@@ -74,6 +74,15 @@ func (p Push) claimID() string {
 	return p.ID
 }
 
+// sentClaimKept is how long the push's claim lives after SENT. There is one for every
+// notification, and what it is good for is over with the state that others read.
+func (p Push) sentClaimKept(retention Retention) time.Duration {
+	if p.ClaimID != "" {
+		return idempotencyKept
+	}
+	return retention.Dead
+}
+
 // claimNaming is the key of the claim that names the push, if there is such a one.
 // Others have the hash of their push's content, and stay ended once it has ended.
 func claimNaming(channel Channel, push Push) []string {

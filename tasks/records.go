@@ -213,6 +213,7 @@ func (r *Records) finish(ctx context.Context, f finishing) (recorded State, comp
 	arguments := []any{
 		push.ID, content, outcome, token, f.kind(), string(f.end),
 		r.openSeconds(push), seconds(r.retention.Sent), seconds(r.retention.Dead),
+		seconds(push.sentClaimKept(r.retention)),
 		len(r.Followers.Ends), len(r.Followers.Attempts),
 	}
 	if f.complete {

@@ -28,7 +28,7 @@ end
 if record['end'] == 'CANCELLED' then return 'CANCELLED' end
 if record['end'] and (record.endedAt or 0) ~= tonumber(ARGV[3]) then return record['end'] end
 
-end_record(record, 'CANCELLED', ARGV[1], KEYS[2], KEYS[3], ARGV[4])
+end_record(record, 'CANCELLED', ARGV[1], KEYS[2], ARGV[4], KEYS[3], ARGV[4])
 local text = store_record(KEYS[1], ARGV[2], record, ARGV[4])
 tell(ARGV[1], text, true, tonumber(ARGV[5]), tonumber(ARGV[6]))
 return 'CANCELLED'

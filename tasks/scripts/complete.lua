@@ -9,9 +9,9 @@
 -- KEYS[8] number of tasks processed today
 -- KEYS[9] number of tasks ever processed
 -- ARGV[1] id of the task
--- ARGV[12] what to append to the task's message: the time of its completion
--- ARGV[13] second until which asynq keeps the task; '' to keep nothing
--- ARGV[14] second until which the number of today is kept
+-- ARGV[13] what to append to the task's message: the time of its completion
+-- ARGV[14] second until which asynq keeps the task; '' to keep nothing
+-- ARGV[15] second until which the number of today is kept
 --
 -- Returns whether the task has been completed, by this call or an earlier one.
 local function complete_task()
@@ -21,14 +21,14 @@ local function complete_task()
     return redis.call('HGET', KEYS[7], 'state') == 'completed'
   end
   redis.call('ZREM', KEYS[5], id)
-  local message = ARGV[13] ~= '' and redis.call('HGET', KEYS[7], 'msg')
+  local message = ARGV[14] ~= '' and redis.call('HGET', KEYS[7], 'msg')
   if message then
-    redis.call('HSET', KEYS[7], 'msg', message .. ARGV[12], 'state', 'completed')
-    redis.call('ZADD', KEYS[6], ARGV[13], id)
+    redis.call('HSET', KEYS[7], 'msg', message .. ARGV[13], 'state', 'completed')
+    redis.call('ZADD', KEYS[6], ARGV[14], id)
   else
     redis.call('DEL', KEYS[7])
   end
-  if redis.call('INCR', KEYS[8]) == 1 then redis.call('EXPIREAT', KEYS[8], ARGV[14]) end
+  if redis.call('INCR', KEYS[8]) == 1 then redis.call('EXPIREAT', KEYS[8], ARGV[15]) end
   redis.call('INCR', KEYS[9])
   return true
 end

@@ -16,16 +16,17 @@
 -- ARGV[7] seconds that the record lives until the push ends
 -- ARGV[8] seconds that it lives after SENT
 -- ARGV[9] seconds that it lives after any other end
--- ARGV[10] number of streams that are told of ends
--- ARGV[11] number of streams that are told of every attempt
--- ARGV[12] and on: how to complete the task (complete.lua)
+-- ARGV[10] seconds that the claim lives after SENT; after any other end, as the record
+-- ARGV[11] number of streams that are told of ends
+-- ARGV[12] number of streams that are told of every attempt
+-- ARGV[13] and on: how to complete the task (complete.lua)
 --
 -- Returns {end of the push as recorded or '', 1 if the task has been completed}. May
 -- be repeated.
 -- An outcome is written even if another run has taken the attempt for dead,
 -- so a late OK makes the push SENT. A late error ends nothing.
 
-local ends, attempts_too = tonumber(ARGV[10]), tonumber(ARGV[11])
+local ends, attempts_too = tonumber(ARGV[11]), tonumber(ARGV[12])
 
 local function finish()
   local stored = redis.call('GET', KEYS[1])
@@ -34,7 +35,7 @@ local function finish()
     local text = record_head(ARGV[2]) .. rest
     redis.call('SET', KEYS[1], text, 'EX', ARGV[8])
     redis.call('ZREM', KEYS[2], ARGV[1]) -- cancelled and retried before the first attempt
-    mark_claim(KEYS[3], ARGV[1], ARGV[9])
+    mark_claim(KEYS[3], ARGV[1], ARGV[10])
     if ends + attempts_too > 0 then tell(ARGV[1], text, true, ends, attempts_too) end
     return 'SENT'
   end
@@ -68,7 +69,7 @@ local function finish()
   -- The first end stays, but for a SENT that comes late.
   local ended
   if ending ~= '' and (not record['end'] or ending == 'SENT' and record['end'] ~= 'SENT') then
-    end_record(record, ending, ARGV[1], KEYS[2], KEYS[3], ARGV[9])
+    end_record(record, ending, ARGV[1], KEYS[2], ARGV[9], KEYS[3], ending == 'SENT' and ARGV[10] or ARGV[9])
     ended = true
   end
 
@@ -84,4 +85,4 @@ local function finish()
 end
 
 local ended = finish()
-return {ended, ARGV[12] and complete_task() and 1 or 0}
+return {ended, ARGV[13] and complete_task() and 1 or 0}

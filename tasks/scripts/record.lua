@@ -60,13 +60,13 @@ local function tell(id, text, ended, ends, attempts)
 end
 
 -- Marks the claim of an idempotency key, if there is one, as that of a push that has
--- ended. It lives as long as dead pushes are kept. A claim whose key does not end in the
--- push's id names its push (notify.go), and may name another one by now.
-local function mark_claim(claim_key, id, dead_seconds)
+-- ended, and gives it so long to live. A claim whose key does not end in the push's id
+-- names its push (notify.go), and may name another one by now.
+local function mark_claim(claim_key, id, seconds)
   local claim = redis.call('GET', claim_key)
   if claim and (string.sub(claim_key, -#id) == id or starts_with(claim, id)) then
     if string.sub(claim, -6) ~= ' ended' then claim = claim .. ' ended' end
-    redis.call('SET', claim_key, claim, 'EX', dead_seconds)
+    redis.call('SET', claim_key, claim, 'EX', seconds)
   end
 end
 
@@ -79,7 +79,7 @@ local function take_back_claim(claim_key, id, seconds)
 end
 
 -- Ends a record: its time, the index of dead pushes, and the claim.
-local function end_record(record, ending, id, dead_key, claim_key, dead_seconds)
+local function end_record(record, ending, id, dead_key, dead_seconds, claim_key, claim_seconds)
   record['end'] = ending
   record.endedAt = now
   if ending == 'SENT' then
@@ -88,5 +88,5 @@ local function end_record(record, ending, id, dead_key, claim_key, dead_seconds)
     redis.call('ZADD', dead_key, now, id)
     redis.call('ZREMRANGEBYSCORE', dead_key, '-inf', now - tonumber(dead_seconds) * 1000)
   end
-  mark_claim(claim_key, id, dead_seconds)
+  mark_claim(claim_key, id, claim_seconds)
 end
