@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/tracing"
 	"pushq/tasks"
 )
 
@@ -71,7 +72,7 @@ func TestSearch(t *testing.T) {
 	page, err := w.store.Search(t.Context(), Query{User: "ada", Limit: 2})
 	require.NoError(t, err)
 	require.Equal(t, Entry{Channel: "fcm", EndedAt: at(70).Time(), Report: tasks.Report{State: tasks.Failed,
-		Push:     tasks.Push{ID: "05", CreatedAt: at(4), Notification: page.Entries[0].Report.Push.Notification},
+		Push:     tasks.Push{ID: "05", CreatedAt: at(4), Notification: page.Entries[0].Report.Push.Notification, Trace: tracing.Trace{ID: "trace-of-ada"}},
 		Attempts: []tasks.Attempt{failed("a", at(5)), interrupted("b", at(9))}}}, page.Entries[0])
 	require.JSONEq(t, string(fcmPush("ada", "reset").Notification), string(page.Entries[0].Report.Push.Notification))
 	require.True(t, page.Entries[1].EndedAt.IsZero())
