@@ -102,6 +102,23 @@ func TestAKeyStandsForOnePush(t *testing.T) {
 	})
 }
 
+// There is a claim for every notification, so that of one that was sent is kept no longer
+// than its key counts.
+func TestTheClaimOfAPushThatHasEnded(t *testing.T) {
+	for end, kept := range map[State]time.Duration{Sent: idempotencyKept, Failed: testRetention.Dead} {
+		t.Run(string(end), func(t *testing.T) {
+			onEachRedis(t, func(t *testing.T, client *redis.Client) {
+				n := newNotifier(t, client)
+				id, _ := n.post()
+				n.end(id, end)
+				claim := FCM.ClaimKey(notificationClaimID(n.key))
+				require.Equal(t, id+claimEnded, client.Get(t.Context(), claim).Val())
+				require.InDelta(t, kept.Seconds(), client.TTL(t.Context(), claim).Val().Seconds(), 5)
+			})
+		})
+	}
+}
+
 func TestAKeyWhosePushDidNotArriveCanBeUsedAgain(t *testing.T) {
 	for _, end := range []State{Failed, GivenUp, Cancelled} {
 		t.Run(string(end), func(t *testing.T) {
