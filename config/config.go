@@ -102,6 +102,6 @@ type Retry struct {
 // Retention says how long the story of a push can be read after its end.
 type Retention struct {
 	Sent      time.Duration `key:"sent" default:"24h" unit:"duration" min:"1s" max:"87600h" doc:"How long a SENT push can be read, in whole seconds."`
-	Dead      time.Duration `key:"dead" default:"720h" unit:"duration" min:"1s" max:"87600h" doc:"How long a FAILED, GIVEN_UP or CANCELLED push can be read, in whole seconds. At least push.retry.maxAttempts times push.retry.delayInSeconds, and swrve.maxRetryAfter."`
+	Dead      time.Duration `key:"dead" default:"720h" unit:"duration" min:"1s" max:"87600h" doc:"How long a FAILED, GIVEN_UP or CANCELLED push can be read, in whole seconds. At least push.retry.maxAttempts times push.retry.delayInSeconds, and swrve.maxRetryAfter; with fcm.enabled also fcm.retry.cap with fcm.retry.jitter, and fcm.maxRetryAfter."`
 	Completed time.Duration `key:"completed" default:"1h" unit:"duration" min:"1s" max:"87600h" doc:"How long the list of SENT pushes (and asynq's own tools) show a SENT push, in whole seconds. At most push.retention.sent."`
 }

@@ -28,27 +28,8 @@ type FCMRetry struct {
 	Jitter      float64       `key:"jitter" default:"0.1" min:"0" max:"1" doc:"Part of the time that is added at most, at random."`
 }
 
-// Breaker is a circuit breaker that all workers share.
-type Breaker struct {
-	Failures  int           `key:"failures" default:"5" unit:"requests" min:"1" max:"1000" doc:"Failed requests in a row that open the circuit breaker: no answer, a 5xx, pushq itself refused. What is wrong with one push or device does not count. No more than this many are under way to a service that has not answered well yet. Firebase and the template service have a breaker each, with the settings of this section, which all workers share."`
-	OpenFor   time.Duration `key:"openFor" default:"30s" unit:"duration" min:"1s" max:"1h" doc:"How long no request is made; then one at a time shows whether the service works again."`
-	Successes int           `key:"successes" default:"2" unit:"requests" min:"1" max:"100" doc:"Good answers in a row, of those single requests, that close the breaker."`
-	OnOpen    string        `key:"onOpen" default:"defer" allowed:"defer or dead-letter" doc:"What becomes of pushes while a breaker is open. defer lets them wait, without an attempt counted, until it closes. dead-letter ends them FAILED at once, and puts them into rabbitmq.failedQueue."`
-}
-
-// Template is the service that has the texts.
-type Template struct {
-	URL           string        `key:"url" default:"" allowed:"http or https" doc:"Template service, up to what comes before /api/v1/templates/{template_code}?language=…, for which pushq asks. Required with fcm.enabled."`
-	TimeoutMillis int           `key:"timeoutMillis" default:"5000" unit:"ms" min:"100" max:"60000" doc:"Longest time of one request to it."`
-	Tries         int           `key:"tries" default:"3" unit:"requests" min:"1" max:"10" doc:"Requests for one template, the first included, before the attempt of the push fails. There are 200 ms between the first two, and twice as much each further time."`
-	Fresh         time.Duration `key:"fresh" default:"1m" unit:"duration" min:"0s" max:"24h" doc:"How long a process uses a template without asking for it again: a change of a template takes this long until every push has it."`
-	Stale         time.Duration `key:"stale" default:"1h" unit:"duration" min:"0s" max:"168h" doc:"How much longer it uses the template while the service cannot be asked. What the service says it has no more is not used."`
-}
-
-// What FCM.Mode and Breaker.OnOpen may be.
+// What FCM.Mode may be.
 const (
-	FCMv1      = "v1"
-	FCMLegacy  = "legacy"
-	Defer      = "defer"
-	DeadLetter = "dead-letter"
+	FCMv1     = "v1"
+	FCMLegacy = "legacy"
 )

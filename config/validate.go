@@ -95,6 +95,7 @@ var rules = []rule{
 	{[]string{"template.url", "http.listen"}, isNotOurselves(func(c Config) string { return c.Template.URL })},
 	{[]string{"fcm.retry.cap", "fcm.retry.floor"}, capIsAboveFloor},
 	{[]string{"push.retention.dead", "push.retry.maxAttempts", "push.retry.delayInSeconds"}, recordOutlivesRetries},
+	{[]string{"push.retention.dead", "fcm.retry.cap", "fcm.retry.jitter", "fcm.maxRetryAfter", "fcm.enabled"}, recordOutlivesFCMRetries},
 }
 
 // check lists what is wrong with c. Rules about a broken key, one whose value
@@ -301,16 +302,6 @@ func pushKeysAreComplete(c Config, report func(string)) {
 func timeZoneIsKnown(c Config, report func(string)) {
 	if _, err := scheduler.TimeZone(c.Push.TimeZone); err != nil {
 		report("is not usable: " + err.Error())
-	}
-}
-
-// wholeSeconds is needed because Redis and asynq store these durations in
-// seconds and would drop the rest.
-func wholeSeconds(duration func(Config) time.Duration) func(Config, func(string)) {
-	return func(c Config, report func(string)) {
-		if d := duration(c); d%time.Second != 0 {
-			report("must be whole seconds, is " + durationText(d))
-		}
 	}
 }
 

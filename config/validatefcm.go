@@ -1,77 +1,12 @@
 package config
 
 import (
-	"net"
-	"net/url"
+	"fmt"
 	"strings"
+	"time"
 
-	"pushq/internal/loopback"
-	"pushq/internal/redisurl"
 	"pushq/internal/serviceaccount"
 )
-
-// oneOf wants one of two words.
-func oneOf(one, other string) func(value func(Config) string) func(Config, func(string)) {
-	return func(value func(Config) string) func(Config, func(string)) {
-		return func(c Config, report func(string)) {
-			if got := value(c); got != one && got != other {
-				report("must be " + one + " or " + other)
-			}
-		}
-	}
-}
-
-// isBaseURL wants a URL below which pushq finds what it needs.
-func isBaseURL(value func(Config) string, required bool) func(Config, func(string)) {
-	return func(c Config, report func(string)) {
-		text := value(c)
-		if text == "" && !required {
-			return
-		}
-		parsed, err := url.Parse(text)
-		switch {
-		case err != nil:
-			report("is not a valid URL")
-		case parsed.Scheme != "http" && parsed.Scheme != "https":
-			report("must start with http:// or https://")
-		case parsed.Hostname() == "":
-			report("has no host")
-		case !redisurl.ValidPort(parsed):
-			report("has a port that is not between 1 and 65535")
-		case parsed.User != nil:
-			report("must not hold a user or password")
-		case parsed.RawQuery != "" || parsed.ForceQuery || parsed.Fragment != "":
-			report("must not have a part after ? or #")
-		}
-	}
-}
-
-// isNotOurselves refuses the address on which pushq itself listens: it would answer that it
-// has no such thing, and every push would end by that.
-func isNotOurselves(value func(Config) string) func(Config, func(string)) {
-	return func(c Config, report func(string)) {
-		parsed, err := url.Parse(value(c))
-		host, port, listenErr := net.SplitHostPort(c.HTTP.Listen)
-		if err != nil || listenErr != nil || port == "0" || parsed.Port() != port {
-			return
-		}
-		everywhere := host == "" || net.ParseIP(host).IsUnspecified()
-		if strings.EqualFold(host, parsed.Hostname()) || (everywhere || loopback.Is(host)) && loopback.Is(parsed.Hostname()) {
-			report("is where pushq itself listens (http.listen)")
-		}
-	}
-}
-
-// isAddress wants an address that the client of the server can read.
-func isAddress(check func(string) error, value func(Config) Secret) func(Config, func(string)) {
-	return func(c Config, report func(string)) {
-		if text := value(c).Reveal(); text != "" {
-			if err := check(text); err != nil {
-				report(err.Error())
-			}
-		}
-	}
-}
 
 func fcmHasTemplates(c Config, report func(string)) {
 	if c.FCM.Enabled && c.Template.URL == "" {
@@ -122,6 +57,23 @@ func gatewayKnowsUs(c Config, report func(string)) {
 func capIsAboveFloor(c Config, report func(string)) {
 	if c.FCM.Retry.Cap < c.FCM.Retry.Floor {
 		report("must be at least fcm.retry.floor")
+	}
+}
+
+// recordOutlivesFCMRetries is recordOutlivesRetries for the channel to Firebase.
+func recordOutlivesFCMRetries(c Config, report func(string)) {
+	if !c.FCM.Enabled {
+		return
+	}
+	dead := c.Push.Retention.Dead
+	longest := time.Duration((1 + c.FCM.Retry.Jitter) * float64(c.FCM.Retry.Cap))
+	if dead < longest {
+		report(fmt.Sprintf("is %s, less than a push may have to wait for its next attempt: fcm.retry.cap, with fcm.retry.jitter, is %s",
+			durationText(dead), durationText(longest)))
+	}
+	if dead < c.FCM.MaxRetryAfter {
+		report(fmt.Sprintf("is %s, less than a push may have to wait for its next attempt: fcm.maxRetryAfter is %s",
+			durationText(dead), durationText(c.FCM.MaxRetryAfter)))
 	}
 }
 

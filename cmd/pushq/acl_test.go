@@ -180,7 +180,7 @@ func TestTheDocumentedRightsAreEnoughForNotifications(t *testing.T) {
 	rabbit.Control(append([]string{"set_permissions", "pushq"}, permissions...)...)
 	settings := []string{
 		"RABBITMQ_URL=amqp://pushq:p@" + rabbit.Addr(), "PUSH_RETRY_DELAYINSECONDS=1",
-		"FCM_BREAKER_FAILURES=1", "FCM_BREAKER_OPENFOR=1s", "FCM_BREAKER_SUCCESSES=1",
+		"FCM_BREAKER_FAILURES=2", "FCM_BREAKER_OPENFOR=1s", "FCM_BREAKER_SUCCESSES=1",
 	}
 
 	// The owner's first use of the database makes the tables.

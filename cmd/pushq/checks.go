@@ -10,6 +10,13 @@ import (
 	"pushq/tasks"
 )
 
+// What others know some of the parts as. A circuit breaker has the name of its service.
+const (
+	cacheService  = "cache_service" // Redis
+	database      = "database"
+	messageBroker = "message_broker"
+)
+
 // checks are what the health of this process is made of.
 func (s *service) checks() []api.Check {
 	checks := []api.Check{
@@ -70,4 +77,38 @@ func (s *service) checks() []api.Check {
 		}})
 	}
 	return checks
+}
+
+// breakerCheck shows what all workers know about a service. While it does not work, pushes
+// wait; nobody can do anything by turning away from this process.
+func (s *service) breakerCheck(service string) api.Check {
+	shared := s.breaker(service, s.settings.FCM.Breaker)
+	return api.Check{Name: service, Degrades: true, Run: func(ctx context.Context) error {
+		state, _, err := shared.Read(ctx)
+		if err != nil {
+			return errors.New("redis does not tell the state of the circuit breaker")
+		}
+		return &api.Circuit{State: state}
+	}}
+}
+
+// historyCheck asks PostgreSQL, without which the history comes late.
+func (s *service) historyCheck() api.Check {
+	return api.Check{Name: database, Degrades: true, Run: func(ctx context.Context) error {
+		if err := s.history.Check(ctx); err != nil {
+			return fmt.Errorf("postgresql does not answer: %w", err)
+		}
+		return nil
+	}}
+}
+
+// rabbitMQCheck asks RabbitMQ, without which no messages come and failures are published
+// late.
+func (s *service) rabbitMQCheck() api.Check {
+	return api.Check{Name: messageBroker, Degrades: true, Run: func(ctx context.Context) error {
+		if err := s.publisher.Check(ctx); err != nil {
+			return err
+		}
+		return s.consumer.Healthy()
+	}}
 }

@@ -130,7 +130,7 @@ func TestAClusterTakesNotifications(t *testing.T) {
 	rights := append(documentedRights(t), documentedClusterRights(t)...)
 	cluster, database := testenv.StartCluster(t, append([]string{"--user"}, rights...)...), testenv.StartPostgres(t)
 	w := newFCMWorldIn(t, newWorldAt(t, swrvesim.Config{}, strings.Replace(cluster.URL(), "://", "://pushq:p@", 1)))
-	serve := w.serve("HISTORY_POSTGRESURL="+database.URL(), "FCM_BREAKER_FAILURES=1", "FCM_BREAKER_OPENFOR=1s", "FCM_BREAKER_SUCCESSES=1")
+	serve := w.serve("HISTORY_POSTGRESURL="+database.URL(), "FCM_BREAKER_FAILURES=2", "FCM_BREAKER_OPENFOR=1s", "FCM_BREAKER_SUCCESSES=1")
 	client := cluster.Client(t)
 	expect := func(key, value string) {
 		t.Helper()

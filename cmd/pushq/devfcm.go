@@ -24,18 +24,23 @@ func startDevFCM() (devFCM, error) {
 		return devFCM{}, err
 	}
 	started := devFCM{firebase: firebase, templates: templatesim.New(templatesim.Config{Latency: devLatency})}
-	if started.url, err = firebase.Start("127.0.0.1:0"); err != nil {
-		return devFCM{}, err
-	}
-	started.ledger = started.url + "/ledger"
-	if started.templatesURL, err = started.templates.Start("127.0.0.1:0"); err == nil {
-		started.serviceAccount, err = firebase.ServiceAccount(started.url)
-	}
-	if err != nil {
+	if err := started.start(); err != nil {
 		started.close()
 		return devFCM{}, err
 	}
 	return started, nil
+}
+
+func (d *devFCM) start() (err error) {
+	if d.url, err = d.firebase.Start("127.0.0.1:0"); err != nil {
+		return err
+	}
+	d.ledger = d.url + "/ledger"
+	if d.templatesURL, err = d.templates.Start("127.0.0.1:0"); err != nil {
+		return err
+	}
+	d.serviceAccount, err = d.firebase.ServiceAccount(d.url)
+	return err
 }
 
 func (d devFCM) close() {

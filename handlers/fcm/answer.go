@@ -136,13 +136,25 @@ func tokenRefused(answer exchange.Answer) bool {
 	return answer.Status == http.StatusUnauthorized && readV1(answer).code == ""
 }
 
+// namesMessage reports whether a success is Firebase's, which gives each message a name.
+// One that broke off may have had it.
+func namesMessage(answer exchange.Answer) bool {
+	if answer.Cut {
+		return !isPage(answer)
+	}
+	var body struct {
+		Name string `json:"name"`
+	}
+	return json.Unmarshal(answer.Body, &body) == nil && body.Name != ""
+}
+
 // judgeV1 is the table of HTTP v1. No verdict comes from the status alone where
 // Firebase has a code: a 404 without one is a wrong project or somebody else's page, not
-// a dead token.
+// a dead token. If it may have had one that broke off, the next answer tells.
 func (p *Provider) judgeV1(answer exchange.Answer) handlers.Outcome {
 	status := answer.Status
 	if success(status) {
-		if isPage(answer) {
+		if !namesMessage(answer) {
 			return notFirebase(status)
 		}
 		return handlers.Outcome{Verdict: handlers.Delivered}
@@ -150,6 +162,12 @@ func (p *Provider) judgeV1(answer exchange.Answer) handlers.Outcome {
 	said := readV1(answer)
 	outcome := refusal(status, said.message)
 	switch {
+	case status == http.StatusTooManyRequests:
+		return p.throttled(answer, said.message)
+	case status >= http.StatusInternalServerError:
+		return p.inTrouble(answer, said.message)
+	case answer.Cut && said.code == "" && !isPage(answer):
+		return p.inTrouble(answer, "the answer broke off")
 	case status == http.StatusBadRequest:
 		outcome.DropToken = said.deadApns ||
 			p.DropMalformed && said.code == invalidArgument && strings.Contains(said.message, malformedToken)
@@ -159,10 +177,6 @@ func (p *Provider) judgeV1(answer exchange.Answer) handlers.Outcome {
 		outcome.DropToken = true
 	case status == http.StatusUnauthorized && said.code == thirdPartyAuthError:
 		outcome.Alarm = true // for devices of Apple, or browsers
-	case status == http.StatusTooManyRequests:
-		return p.throttled(answer, said.message)
-	case status >= http.StatusInternalServerError:
-		return p.inTrouble(answer, said.message)
 	default:
 		return misconfigured(status, said.message)
 	}

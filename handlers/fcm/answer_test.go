@@ -137,6 +137,55 @@ func TestOnlyFirebaseItselfDropsTokens(t *testing.T) {
 	}
 }
 
+// A success that does not name its message is somebody else's, and nothing was sent. A body
+// that broke off may have had what is missing in it.
+func TestStrangeAnswersOfV1(t *testing.T) {
+	t.Parallel()
+	foreign := func(code int) handlers.Outcome {
+		return with(alarmed(code, "the answer is not Firebase's: see fcm.url (it may have been delivered)"),
+			func(o *handlers.Outcome) { o.MaybeDelivered = true })
+	}
+	brokenOff := func(code int) handlers.Outcome { return retried(code, "the answer broke off") }
+	const named, dead = `{"name":"projects/p/messages/0:1"}`,
+		`{"error":{"code":404,"message":"Gone.","details":[{"@type":"` + fcmErrorType + `","errorCode":"UNREGISTERED"}]}}`
+	for _, test := range []struct {
+		status int
+		body   string
+		cut    bool
+		want   handlers.Outcome
+	}{
+		{200, named, false, handlers.Outcome{}},
+		{201, named, false, handlers.Outcome{}},
+		{200, "OK", false, foreign(200)},
+		{200, "{}", false, foreign(200)},
+		{204, "", false, foreign(204)},
+		{200, `{"name":""}`, false, foreign(200)},
+		{200, `{"name":7}`, false, foreign(200)},
+		{200, `{"status":"healthy"}`, false, foreign(200)},
+		{200, `{"results":[{"message_id":"1:2"}]}`, false, foreign(200)},
+		{200, named[:9], true, handlers.Outcome{}},
+		{200, "", true, handlers.Outcome{}},
+		{200, "<html><he", true, foreign(200)},
+		{404, dead, false, dropped(404, "UNREGISTERED: Gone.")},
+		{404, dead, true, dropped(404, "UNREGISTERED: Gone.")}, // only its end is missing
+		{404, dead[:60], true, brokenOff(404)},
+		{400, dead[:60], true, brokenOff(400)},
+		{403, "", true, brokenOff(403)},
+		{401, "", true, brokenOff(401)},
+		{404, "<html><he", true, alarmed(404, "Not Found")},
+		{404, dead[:60], false, alarmed(404, dead[:60])}, // that is how it is
+		{429, dead[:60], true, braked(429, dead[:60], time.Minute)},
+		{503, dead[:60], true, retried(503, dead[:60])},
+	} {
+		length := len(test.body)
+		if test.cut {
+			length++
+		}
+		answer := fmt.Sprintf("HTTP/1.1 %d Text\r\nContent-Length: %d\r\n\r\n%s", test.status, length, test.body)
+		require.Equal(t, test.want, providerFor(t, V1, answerRaw(t, answer)).send(t.Context(), messageTo("ann")), "%d %s %v", test.status, test.body, test.cut)
+	}
+}
+
 // Every row of the legacy protocol's table, and what else may come from there.
 func TestAnswersOfLegacy(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -172,7 +173,8 @@ func TestRequest(t *testing.T) {
 			var body string
 			address := startRaw(t, func(connection net.Conn, got *http.Request, text string) bool {
 				request, body = got, text
-				_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nContent-Length: 34\r\n\r\n{\"results\":[{\"message_id\":\"0:1\"}]}")
+				const taken = `{"name":"projects/p/messages/0:1","results":[{"message_id":"0:1"}]}` // in either mode
+				_, _ = fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(taken), taken)
 				return false
 			})
 			provider := providerFor(t, test.mode, address+"/")

@@ -163,16 +163,16 @@ func TestFaultsOfTheTokenEndpoint(t *testing.T) {
 	t.Parallel()
 	const timeout = 500 * time.Millisecond
 	for fault, want := range map[string]struct {
-		verdict handlers.Verdict
-		says    string
+		says  string
+		alarm bool
 	}{
-		fcmsim.TokenHangs:        {handlers.Retryable, "timeout after 500ms"},
-		fcmsim.TokenResets:       {handlers.Retryable, "connection reset"},
-		fcmsim.TokenIsAPage:      {handlers.Retryable, "cannot fetch token"},
-		"503":                    {handlers.Retryable, "answered 503"},
-		"429":                    {handlers.Retryable, "answered 429"},
-		"404":                    {handlers.Retryable, "answered 404"}, // not the endpoint's own words
-		fcmsim.TokenInvalidGrant: {handlers.Permanent, "answered 400, invalid_grant: Invalid JWT Signature."},
+		fcmsim.TokenHangs:        {"timeout after 500ms", false},
+		fcmsim.TokenResets:       {"connection reset", false},
+		fcmsim.TokenIsAPage:      {"cannot fetch token", false},
+		"503":                    {"answered 503", false},
+		"429":                    {"answered 429", false},
+		"404":                    {"answered 404", false}, // not the endpoint's own words
+		fcmsim.TokenInvalidGrant: {"answered 400, invalid_grant: Invalid JWT Signature.", true},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -187,11 +187,11 @@ func TestFaultsOfTheTokenEndpoint(t *testing.T) {
 			require.Contains(t, outcome.ErrorMessage, want.says)
 			outcome.ErrorMessage = ""
 			require.Equal(t, handlers.Outcome{
-				Verdict: want.verdict, ErrorType: tasks.ErrorFCM, ServiceFailed: true, Alarm: want.verdict == handlers.Permanent,
+				Verdict: handlers.Retryable, ErrorType: tasks.ErrorFCM, ServiceFailed: true, Alarm: want.alarm,
 			}, outcome)
 
 			for range 20 {
-				require.Equal(t, want.verdict, provider.send(t.Context(), messageTo("ann")).Verdict)
+				require.Equal(t, handlers.Retryable, provider.send(t.Context(), messageTo("ann")).Verdict)
 			}
 			require.Equal(t, 1, simulator.Stats().TokenRequests, "not again within a second")
 			require.Zero(t, simulator.Stats().Requests)

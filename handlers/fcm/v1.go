@@ -58,15 +58,16 @@ func (p *Provider) sendV1(ctx context.Context, message Message) handlers.Outcome
 	return masked(p.judgeV1(answer), token)
 }
 
-// noToken is the outcome of a push for which there is no access token. Every push ends
-// like this one.
+// noToken is the outcome of a push for which there is no access token. It may get one
+// later, also if the service account was refused: that may be an old key or a wrong clock
+// in this process only, which fails at once and so would take most of the pushes.
 func noToken(err error) handlers.Outcome {
 	outcome := handlers.Outcome{
 		Verdict: handlers.Retryable, ErrorType: tasks.ErrorFCM, ErrorMessage: err.Error(), ServiceFailed: true,
 	}
 	var failed *tokenError
 	if errors.As(err, &failed) && failed.refused {
-		outcome.Verdict, outcome.Alarm = handlers.Permanent, true
+		outcome.Alarm = true
 	}
 	return outcome
 }

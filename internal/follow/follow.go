@@ -31,9 +31,9 @@ type Options struct {
 	// Handle deals with entries in the order of the stream, except that those that
 	// another follower has left behind come late. It may be given an entry again. An
 	// error repeats it with the same entries until it succeeds, or with those that a
-	// *PartError leaves: what can never succeed it must put aside itself. A panic repeats it with each entry by itself, and one that
-	// makes it panic three times is put aside (AsideKey). It is to return soon after ctx
-	// has ended.
+	// *PartError leaves: what can never succeed it must put aside itself. A panic repeats
+	// it with each of those by itself, and one that makes it panic three times is put aside
+	// (AsideKey). It is to return soon after ctx has ended.
 	Handle func(ctx context.Context, entries []Entry) error
 	Log    *slog.Logger
 }
@@ -114,52 +114,58 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// deal has a batch handled and removes it. It gives up only when ctx ends.
+// deal has a batch handled and removes it. When ctx ends, what is left of it is left to
+// other followers.
 func (f *Follower) deal(ctx context.Context, entries []Entry) {
-	cause := f.dealWith(ctx, entries)
-	switch {
-	case cause == nil:
-	case len(entries) == 1:
-		f.Log.Error("an entry of a stream is put aside, for dealing with it ends in a panic", slog.String("stream", f.Stream),
-			slog.String("id", entries[0].PushID), slog.String("aside", AsideKey(f.Stream)), slog.Any("error", cause))
-		f.untilDone(ctx, func() error { return f.putAside(ctx, entries[0]) })
-	default: // which of them is it?
-		for place := range entries {
-			f.deal(ctx, entries[place:place+1])
+	held := f.hold(ctx, entries)
+	together := len(entries)
+	for ctx.Err() == nil && len(held.all()) > 0 {
+		failed, cause := f.dealWith(ctx, held, together)
+		if cause != nil && len(failed) == 1 {
+			f.Log.Error("an entry of a stream is put aside, for dealing with it ends in a panic", slog.String("stream", f.Stream),
+				slog.String("id", failed[0].PushID), slog.String("aside", AsideKey(f.Stream)), slog.Any("error", cause))
+			f.untilDone(ctx, func() error { return f.putAside(ctx, failed[0]) })
+			held.drop(1)
 		}
+		together = 1 // which of them is it?
+	}
+	held.stop()
+	if left := held.all(); len(left) > 0 {
+		f.release(ctx, left)
 	}
 }
 
-// dealWith is deal, and gives up also when Handle panics, too often if there is only one
-// entry.
-func (f *Follower) dealWith(ctx context.Context, entries []Entry) *panicError {
-	stop := f.hold(ctx, entries)
-	defer stop()
+// dealWith has the first entries that are held handled, so many at once, and removes
+// them. It gives up when ctx ends and when Handle panics, too often if there is only one
+// entry; then it returns those with which it did.
+func (f *Follower) dealWith(ctx context.Context, held *batch, together int) ([]Entry, *panicError) {
 	f.retry.reset()
-	for panics := 0; ; {
+	for panics := 0; together > 0; {
+		entries := held.all()[:together]
 		err := f.handle(ctx, entries)
 		f.tell(ctx, "cannot deal with the entries of a stream, trying again", err)
-		if err == nil {
-			break
+		done := 0
+		if part, ok := errors.AsType[*PartError](err); ok {
+			done = part.Done
+		} else if err == nil {
+			done = together
 		}
-		if part, ok := errors.AsType[*PartError](err); ok && part.Done > 0 {
-			done := entries[:part.Done]
-			f.untilDone(ctx, func() error { return f.remove(ctx, done) })
-			entries = entries[part.Done:]
+		if done > 0 {
+			f.untilDone(ctx, func() error { return f.remove(ctx, entries[:done]) })
+			held.drop(done)
+			together -= done
 			f.retry.reset()
 		}
 		if cause, panicked := errors.AsType[*panicError](err); panicked {
-			if panics++; len(entries) > 1 || panics == maxPanics {
-				return cause
+			if panics++; together > 1 || panics == maxPanics {
+				return entries, cause
 			}
 		}
-		if !f.retry.wait(ctx) {
-			f.release(ctx, entries)
-			return nil
+		if err != nil && !f.retry.wait(ctx) {
+			break
 		}
 	}
-	f.untilDone(ctx, func() error { return f.remove(ctx, entries) })
-	return nil
+	return nil, nil
 }
 
 // untilDone repeats what is to be told to Redis, until it has taken that or ctx ends.

@@ -252,6 +252,29 @@ func TestAPartOfABatchIsDone(t *testing.T) {
 	})
 }
 
+// Neither after a panic.
+func TestAPartOfABatchIsDoneBeforeAPanic(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		want := add(t, client, 1, 5)
+		seen := &diary{handle: func(_ context.Context, entries []Entry) error {
+			switch {
+			case len(entries) == 5:
+				return &PartError{2, errors.New("no room")}
+			case len(entries) == 3 || entries[0].PushID == want[3]:
+				panic("cannot deal with it")
+			default:
+				return nil
+			}
+		}}
+		start(t, newFollower(client, seen))
+		seen.await(t, 2)
+		requireEmpty(t, client)
+		one := func(place int) []string { return want[place : place+1] }
+		require.Equal(t, [][]string{want, want[2:], one(2), one(3), one(3), one(3), one(4)}, seen.calls())
+		require.EqualValues(t, 1, client.XLen(t.Context(), AsideKey(stream)).Val())
+	})
+}
+
 // An entry that makes the handler panic is put aside, as it is, and holds up no other.
 func TestAnEntryThatMakesTheHandlerPanicIsPutAside(t *testing.T) {
 	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {

@@ -95,6 +95,43 @@ func TestASlowFollowerKeepsItsEntries(t *testing.T) {
 	})
 }
 
+// Nor does it lose those that wait until it has dealt with the first ones by themselves.
+func TestASlowFollowerKeepsItsEntriesAfterAPanic(t *testing.T) {
+	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		const silence = time.Second
+		release := make(chan struct{})
+		want := add(t, client, 1, 3)
+		slow := &diary{handle: func(ctx context.Context, entries []Entry) error {
+			if len(entries) > 1 {
+				panic("cannot deal with it")
+			}
+			select {
+			case <-release:
+			case <-ctx.Done(): // the test has failed
+			}
+			return ctx.Err()
+		}}
+		slowOne := newFollower(client, slow)
+		slowOne.silence = silence
+		start(t, slowOne)
+		testenv.Eventually(t, patience, "the first one by itself", func() bool { return len(slow.calls()) == 2 })
+		quick := &diary{}
+		quickOne := newFollower(client, quick)
+		quickOne.silence = silence
+		start(t, quickOne)
+		select { // longer than it may be silent
+		case <-time.After(3 * silence):
+		case <-t.Context().Done():
+		}
+		require.Empty(t, quick.calls())
+		require.EqualValues(t, 3, consumers(t, client)[slowOne.consumer])
+		close(release)
+		slow.await(t, 3)
+		require.Equal(t, want, slow.got())
+		requireEmpty(t, client)
+	})
+}
+
 func TestAStopLeavesNothingBehind(t *testing.T) {
 	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		seen := &diary{}

@@ -108,32 +108,6 @@ func (f *Follower) forget(ctx context.Context, leaving string) error {
 	return nil
 }
 
-// hold shows that this follower lives and holds the entries, until stop is called.
-func (f *Follower) hold(ctx context.Context, entries []Entry) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticker := time.NewTicker(f.silence / 4)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				// If it fails, others may handle the entries too.
-				_ = f.redis.XClaimJustID(ctx, &redis.XClaimArgs{
-					Stream: f.Stream, Group: f.Group, Consumer: f.consumer, Messages: streamIDs(entries),
-				}).Err()
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
 // remove takes entries that have been dealt with from the stream, also while the
 // follower stops. What is cut short is seen to be removed when it is read again. It is no
 // MULTI, which a full Redis refuses.

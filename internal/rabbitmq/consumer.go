@@ -36,7 +36,8 @@ type ConsumerOptions struct {
 
 const (
 	defaultGrace = 5 * time.Second
-	// steady is how long a connection has to last for the next one to be made at once.
+	// steady is how long a connection has to last for the next one to be made after the
+	// shortest pause.
 	steady = 10 * time.Second
 	// consumerTag names the consumer on its channel, which has no other.
 	consumerTag = "pushq"

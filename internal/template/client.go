@@ -1,7 +1,9 @@
 package template
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +112,9 @@ type Unusable struct {
 	// Gone means that the service has no such template.
 	Gone   bool
 	Reason string
+	// foreign means that it seems to be somebody else who has answered, in the service's
+	// place.
+	foreign bool
 }
 
 func (e *Unusable) Error() string { return "the template service " + e.Reason }
@@ -151,6 +156,8 @@ func resultOf(err error) breaker.Result {
 	var unusable *Unusable
 	var unavailable *Unavailable
 	switch {
+	case errors.As(err, &unusable) && unusable.foreign:
+		return breaker.Bad
 	case err == nil, errors.As(err, &unusable):
 		return breaker.Good
 	case errors.As(err, &unavailable) && !unavailable.busy:
@@ -210,6 +217,9 @@ func (c *Client) ask(ctx context.Context, code, language string) (Template, erro
 	case mayPass(status):
 		return Template{}, &Unavailable{busy: status == http.StatusTooManyRequests, cause: fmt.Errorf("%d %s", status, http.StatusText(status))}
 	case status == http.StatusNotFound, status == http.StatusGone:
+		if err != nil || !ownWords(body) {
+			return Template{}, &Unusable{foreign: true, Reason: fmt.Sprintf("answered %d %s, and not in JSON: it may be somebody else who answers", status, http.StatusText(status))}
+		}
 		return Template{}, gone(code, language)
 	case status != http.StatusOK:
 		return Template{}, &Unusable{Reason: fmt.Sprintf("answered %d %s", status, http.StatusText(status))}
@@ -227,6 +237,12 @@ func (c *Client) ask(ctx context.Context, code, language string) (Template, erro
 
 func gone(code, language string) error {
 	return &Unusable{Gone: true, Reason: fmt.Sprintf("has no template %s in language %s", code, language)}
+}
+
+// ownWords reports whether the body of a 404 may be the service's. Proxies in front of a
+// service that is being restarted have pages and plain texts.
+func ownWords(body []byte) bool {
+	return len(bytes.TrimSpace(body)) == 0 || json.Valid(body)
 }
 
 func mayPass(status int) bool {

@@ -2,12 +2,15 @@ package template
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +104,72 @@ func TestAnswersThatAreFinal(t *testing.T) {
 		require.ErrorContains(t, err, "has no template "+code)
 		require.Zero(t, simulator.Stats().Requests, "it would be another path")
 	}
+}
+
+// A 404 that is not in the service's words says nothing of the template, and nothing good
+// of the service.
+func TestOnlyTheServiceItselfHasNoTemplate(t *testing.T) {
+	t.Parallel()
+	const not = "the template service answered 404 Not Found, and not in JSON: it may be somebody else who answers"
+	for _, test := range []struct {
+		body   string
+		cut    bool
+		gone   bool
+		result breaker.Result
+	}{
+		{"", false, true, breaker.Good},
+		{" \r\n", false, true, breaker.Good},
+		{`{"error":"no such template"}`, false, true, breaker.Good},
+		{"null", false, true, breaker.Good},
+		{"<!DOCTYPE html><h1>404</h1>", false, false, breaker.Bad},
+		{"404 page not found\n", false, false, breaker.Bad},
+		{"default backend - 404", false, false, breaker.Bad},
+		{`{"error":`, true, false, breaker.Bad},
+		{"", true, false, breaker.Bad},
+		{`"` + strings.Repeat("x", maxAnswer) + `"`, false, false, breaker.Bad},
+	} {
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			length := len(test.body)
+			if test.cut {
+				length++
+			}
+			w.Header().Set("Content-Length", strconv.Itoa(length))
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, test.body)
+		})
+		_, err := newClient(Options{URL: url}).Get(t.Context(), "a", "en")
+		var unusable *Unusable
+		require.ErrorAs(t, err, &unusable, test.body)
+		require.Equal(t, test.gone, unusable.Gone, "%.80s", test.body)
+		require.Equal(t, test.result, resultOf(err), "%.80s", test.body)
+		if !test.gone {
+			require.EqualError(t, err, not)
+		}
+	}
+}
+
+func TestA404OfSomebodyElseKeepsTheTemplate(t *testing.T) {
+	t.Parallel()
+	var answer atomic.Pointer[http.HandlerFunc]
+	answers := func(handler http.HandlerFunc) { answer.Store(&handler) }
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { (*answer.Load())(w, r) })
+	cache := NewCache(newClient(Options{URL: url}), 0, time.Hour)
+
+	answers(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"code":"welcome","type":"push","content":{"title":"Hi"}}`)
+	})
+	require.Equal(t, "Hi", title(t, cache))
+	answers(http.NotFound) // in plain text
+	require.Equal(t, "Hi", title(t, cache))
+	_, err := cache.Get(t.Context(), "another", "en")
+	require.ErrorContains(t, err, "answered 404 Not Found")
+
+	answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	testenv.Eventually(t, 10*time.Second, "the template to be gone", func() bool {
+		_, err := cache.Get(t.Context(), "welcome", "en")
+		var unusable *Unusable
+		return errors.As(err, &unusable) && unusable.Gone
+	})
 }
 
 func TestWhatMayPassIsTriedAgain(t *testing.T) {
