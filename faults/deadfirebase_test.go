@@ -9,6 +9,7 @@ import (
 
 	"pushq/internal/fcmsim"
 	"pushq/internal/testenv"
+	"pushq/tasks"
 )
 
 const breakerStateKey = "circuit:push_worker:fcm:state"
@@ -26,7 +27,7 @@ func TestADeadFirebaseIsLeftInPeace(t *testing.T) {
 	callers.post(messages, api.URL())
 	began := time.Now()
 	for range 3 {
-		w.start("worker", "FCM_BREAKER_OPENFOR="+openFor.String())
+		w.start("worker", "FCM_BREAKER_OPENFOR="+openFor.String(), "FCM_RETRY_MAXATTEMPTS=2") // the oldest probe again and again
 	}
 	testenv.Eventually(t, 20*time.Second, "the breaker to be open", func() bool {
 		return w.Redis.Client(t).Get(t.Context(), breakerStateKey).Val() == "open"
@@ -47,6 +48,33 @@ func TestADeadFirebaseIsLeftInPeace(t *testing.T) {
 	account := w.reckonNotifications(callers, api)
 	require.Equal(t, messages, account.accepted)
 	account.requireSentOnce(t)
+}
+
+// Pushes that have a permit and wait for a slow pace when Firebase dies do not go on to it
+// once the breaker is open, in whichever worker they are.
+func TestPushesThatWaitForTheirSlotLeaveADeadFirebaseInPeace(t *testing.T) {
+	t.Parallel()
+	const messages, workers, permits = 60, 3, 25
+	w := newFCMWorld(t, fcmsim.Config{})
+	api := w.start("api")
+	newNotifiers(t).post(messages, api.URL())
+	for range workers {
+		w.start("worker", "FCM_DELAYMILLIS=1000", "FCM_RETRY_FIRST=1h", "FCM_RETRY_CAP=1h")
+	}
+	testenv.Eventually(t, 30*time.Second, "permits to be handed out", func() bool {
+		const fields = 7 // of the breaker itself
+		return w.Redis.Client(t).HLen(t.Context(), tasks.FCM.BreakerKey("fcm")).Val() >= fields+permits
+	})
+	require.NoError(t, w.Firebase.SetOutcome("503-"))
+	alive := len(w.Firebase.Ledger())
+	testenv.Eventually(t, 30*time.Second, "the breaker to be open", func() bool {
+		return w.Redis.Client(t).Get(t.Context(), breakerStateKey).Val() == "open"
+	})
+	time.Sleep(10 * time.Second) // requests would go on, one a second
+	reached := w.Firebase.Ledger()[alive:]
+	t.Logf("%d requests reached it", len(reached))
+	// Each of the other workers may hear of it by its own next request.
+	require.LessOrEqual(t, len(reached), 5+workers-1)
 }
 
 // What a worker has in hand to a Firebase that does not answer keeps others from making

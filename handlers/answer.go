@@ -40,15 +40,16 @@ func (e *ended) Error() string        { return e.text }
 func (e *ended) Is(target error) bool { return target == asynq.SkipRetry }
 
 // decide turns the outcome of an attempt into the end of the push, if it is
-// one, and the answer to asynq. It is the only place that does.
-func decide(outcome Outcome, lastAttempt bool, nextAttempt time.Time) (end tasks.State, answer error) {
+// one, and the answer to asynq. It is the only place that does. A push whose request has
+// shown that the service is still dead waits like those that the breaker refuses.
+func decide(outcome Outcome, failedProbe, lastAttempt bool, nextAttempt time.Time) (end tasks.State, answer error) {
 	switch {
-	case outcome.Verdict == Postponed:
-		return "", postponed(outcome)
 	case outcome.Verdict == Delivered:
 		return tasks.Sent, nil
 	case outcome.Verdict == Permanent:
 		return tasks.Failed, &ended{tasks.FailedPrefix + outcome.text()}
+	case failedProbe:
+		return "", &deferral{reason: "breaker: the probe failed: " + outcome.text(), until: scheduler.CeilSecond(nextAttempt)}
 	case lastAttempt:
 		return tasks.GivenUp, &ended{tasks.GivenUpPrefix + outcome.text()}
 	default:

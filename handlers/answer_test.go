@@ -24,19 +24,22 @@ func TestDecide(t *testing.T) {
 	tests := []struct {
 		name    string
 		outcome Outcome
+		probe   bool
 		last    bool
 		end     tasks.State
 		text    string // "" for a nil answer
 	}{
-		{"delivered", Outcome{}, false, tasks.Sent, ""},
-		{"delivered at last", Outcome{}, true, tasks.Sent, ""},
-		{"refused", refused, false, tasks.Failed, "failed: SWRVE 400: no"},
-		{"refused at last", refused, true, tasks.Failed, "failed: SWRVE 400: no"},
-		{"busy", busy, false, "", "attempt failed: SWRVE 503"},
-		{"busy at last", busy, true, tasks.GivenUp, "given up: SWRVE 503"},
+		{"delivered", Outcome{}, false, false, tasks.Sent, ""},
+		{"delivered at last", Outcome{}, false, true, tasks.Sent, ""},
+		{"refused", refused, false, false, tasks.Failed, "failed: SWRVE 400: no"},
+		{"refused at last", refused, false, true, tasks.Failed, "failed: SWRVE 400: no"},
+		{"busy", busy, false, false, "", "attempt failed: SWRVE 503"},
+		{"busy at last", busy, false, true, tasks.GivenUp, "given up: SWRVE 503"},
+		{"still dead", busy, true, false, "", "deferred: breaker: the probe failed: SWRVE 503"},
+		{"still dead at last", busy, true, true, "", "deferred: breaker: the probe failed: SWRVE 503"},
 	}
 	for _, test := range tests {
-		end, answer := decide(test.outcome, test.last, next)
+		end, answer := decide(test.outcome, test.probe, test.last, next)
 		require.Equal(t, test.end, end, test.name)
 		if test.text == "" {
 			require.NoError(t, answer, test.name)
@@ -47,10 +50,14 @@ func TestDecide(t *testing.T) {
 		require.NotErrorIs(t, answer, asynq.RevokeTask, test.name)
 	}
 
-	_, answer := decide(busy, false, next)
+	_, answer := decide(busy, false, false, next)
 	var failed *failedAttempt
 	require.ErrorAs(t, answer, &failed)
 	require.Equal(t, time.Date(2026, 11, 27, 9, 0, 1, 0, time.UTC), failed.until, "asynq cuts fractions of a second off")
+	_, answer = decide(busy, true, true, next)
+	var deferred *deferral
+	require.ErrorAs(t, answer, &deferred)
+	require.Equal(t, failed.until, deferred.until)
 }
 
 func TestRetryDelay(t *testing.T) {

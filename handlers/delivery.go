@@ -60,7 +60,9 @@ type Clock interface {
 	Now() time.Time
 }
 
-// Policy says when the next attempt may be made (scheduler.FixedDelay).
+// Policy says when the next attempt may be made (scheduler.FixedDelay). attempt is the
+// number of the one that failed among those that count since the push was accepted, or
+// retried by somebody.
 type Policy interface {
 	After(attempt int, finishedAt time.Time) time.Time
 }

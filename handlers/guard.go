@@ -25,6 +25,7 @@ func (r *run) askBreaker() (instead *Outcome) {
 		return &outcome
 	}
 	r.permit = permit
+	r.probing = permit.Probe && !r.DeadLetter
 	return nil
 }
 
@@ -58,8 +59,8 @@ func breakerResult(outcome Outcome) breaker.Result {
 	}
 }
 
-// tellBreaker gives the permit back, once. If Redis does not take that, the permit is
-// soon forgotten.
+// tellBreaker gives the permit back, once. What Redis does not take, the breaker tells it
+// again later.
 func (r *run) tellBreaker(result breaker.Result) {
 	if r.permit == nil {
 		return

@@ -40,6 +40,7 @@ type run struct {
 
 	begun   tasks.Begun     // set by begin; Attempt is -1 if Redis did not answer
 	permit  *breaker.Permit // nil if there is no breaker
+	probing bool            // the request is to show whether the service works again, and the push may wait for that
 	slot    limiter.Slot
 	sending bool // the request may have been made
 
@@ -188,9 +189,13 @@ func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
 			return false, r.withdraw(answer)
 		}
 		time.Sleep(time.Until(slot.At))
-		if time.Since(begunAt) > staleAttempt || r.permit != nil && r.permit.Lapsed() {
+		if time.Since(begunAt) > staleAttempt {
 			r.slots.Drop()
 			return false, r.withdraw(&deferral{reason: "the worker was paused before it could send", until: time.Now().Add(shortDelay)})
+		}
+		if r.permit != nil && r.permit.Lapsed() {
+			r.slots.Drop()
+			return false, r.withdraw(&deferral{reason: "breaker: the permit lapsed before the request", until: time.Now().Add(shortDelay)})
 		}
 		if slot.Late() {
 			r.slots.Drop()
@@ -331,11 +336,12 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 			r.Log.Warn("the pace was not slowed down", slog.Any("error", err))
 		}
 	}
-	nextAttempt := r.Policy.After(r.begun.Attempt, finishedAt)
+	nextAttempt := r.Policy.After(r.begun.Counted, finishedAt)
 	if asked := finishedAt.Add(outcome.RetryAfter); asked.After(nextAttempt) {
 		nextAttempt = asked
 	}
-	end, answer := decide(outcome, r.begun.Last, nextAttempt)
+	failedProbe := r.probing && outcome.ServiceFailed && outcome.Verdict == Retryable
+	end, answer := decide(outcome, failedProbe, r.begun.Last, nextAttempt)
 	name := outcomeName(outcome, end)
 	r.attempted(r.begun.Attempt, name, end != "", took, outcome)
 	r.describe(name, outcome)
@@ -348,7 +354,7 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 		Token: r.token, Status: tasks.AttemptOK, Millis: &millis,
 		ErrorType: outcome.ErrorType, ErrorCode: outcome.ErrorCode,
 		ErrorMessage: outcome.ErrorMessage, StackTrace: outcome.StackTrace,
-		MaybeDelivered: outcome.MaybeDelivered,
+		MaybeDelivered: outcome.MaybeDelivered, Probe: failedProbe,
 	}
 	if outcome.Verdict != Delivered {
 		attempt.Status = tasks.AttemptError

@@ -88,7 +88,9 @@ type workforce struct {
 	quiet           bool // logs warnings only
 
 	recordsClient redis.UniversalClient
+	policy        handlers.Policy  // fixed, retryDelay
 	breaker       *breaker.Breaker // none
+	deadLetter    bool
 	provider      func(handlers.Provider) handlers.Provider
 	slots         func(handlers.Slots) handlers.Slots
 	handler       func(asynq.Handler) asynq.Handler
@@ -115,6 +117,9 @@ func (w *world) work(force workforce) (stop func()) {
 	if force.recordsClient == nil {
 		force.recordsClient = w.clients.Records
 	}
+	if force.policy == nil {
+		force.policy = scheduler.FixedDelay{Delay: retryDelay}
+	}
 	level := slog.LevelDebug
 	if force.quiet {
 		level = slog.LevelWarn
@@ -140,8 +145,8 @@ func (w *world) work(force workforce) (stop func()) {
 		force.shutdownTimeout = client.MaxDuration() + 5*time.Second
 	}
 	delivery := handlers.NewDelivery(handlers.Options{
-		Channel: tasks.Swrve, MaxAttempts: force.maxAttempts, Policy: scheduler.FixedDelay{Delay: retryDelay},
-		Timeout: force.timeout, Breaker: force.breaker, Zone: force.zone, Metrics: w.metrics.Channel(tasks.Swrve.Name), Log: log,
+		Channel: tasks.Swrve, MaxAttempts: force.maxAttempts, Policy: force.policy,
+		Timeout: force.timeout, Breaker: force.breaker, DeadLetter: force.deadLetter, Zone: force.zone, Metrics: w.metrics.Channel(tasks.Swrve.Name), Log: log,
 	}, provider, tasks.NewRecords(force.recordsClient, tasks.Swrve, retention), slots, w.reader, force.clock)
 	var handler asynq.Handler = delivery
 	if force.handler != nil {

@@ -15,7 +15,7 @@ func TestBeginRecordsTheAttemptBeforeTheRequest(t *testing.T) {
 		s := newStory(t, client)
 		before := time.Now().Add(-time.Second)
 
-		require.Equal(t, Begun{Answer: Go, Attempt: 1}, s.begin(s.attempting("a")))
+		require.Equal(t, Begun{Answer: Go, Attempt: 1, Counted: 1}, s.begin(s.attempting("a")))
 
 		record := s.record()
 		require.Equal(t, s.push, record.Push)
@@ -38,7 +38,7 @@ func TestBeginAgainWithTheSameTokenChangesNothing(t *testing.T) {
 				attempting.MaxAttempts = 2
 			}
 			first := s.begin(attempting)
-			require.Equal(t, Begun{Answer: Go, Attempt: 2, Last: last}, first)
+			require.Equal(t, Begun{Answer: Go, Attempt: 2, Counted: 2, Last: last}, first)
 			record := s.record()
 			require.Equal(t, first, s.begin(attempting))
 			require.Equal(t, record, s.record())
@@ -80,7 +80,7 @@ func TestBeginClosesAnAttemptWhoseWorkerDied(t *testing.T) {
 
 		other := s.attempting("b")
 		other.Interrupted = 25 * time.Second
-		require.Equal(t, Begun{Answer: Go, Attempt: 2, Interrupted: 1}, s.begin(other))
+		require.Equal(t, Begun{Answer: Go, Attempt: 2, Counted: 2, Interrupted: 1}, s.begin(other))
 
 		attempts := s.record().Attempts
 		require.Len(t, attempts, 2)
@@ -148,12 +148,12 @@ func TestBeginAgainAtTheEndGivesOneAttempt(t *testing.T) {
 		for round, token := range []string{"b", "c"} {
 			again := s.attempting(token)
 			again.Again = true
-			require.Equal(t, Begun{Answer: Go, Attempt: round + 2, Last: true}, s.begin(again))
+			require.Equal(t, Begun{Answer: Go, Attempt: round + 2, Counted: 1, Last: true}, s.begin(again))
 			require.Empty(t, s.record().End)
 			require.Zero(t, s.record().EndedAt)
 			require.False(t, s.dead())
 			s.requireLifetime(testRetention.Dead)
-			require.Equal(t, Begun{Answer: Go, Attempt: round + 2, Last: true}, s.begin(again), "repeated")
+			require.Equal(t, Begun{Answer: Go, Attempt: round + 2, Counted: 1, Last: true}, s.begin(again), "repeated")
 
 			s.fail(token, "")
 			require.Equal(t, Begun{Answer: Spent}, s.begin(s.attempting("x")))
@@ -169,7 +169,7 @@ func TestBeginAgainAfterAnEndWithoutAttempts(t *testing.T) {
 		s.end(Failed)
 		again := s.attempting("a")
 		again.Again = true
-		require.Equal(t, Begun{Answer: Go, Attempt: 1, Last: true}, s.begin(again))
+		require.Equal(t, Begun{Answer: Go, Attempt: 1, Counted: 1, Last: true}, s.begin(again))
 	})
 }
 
@@ -180,7 +180,7 @@ func TestBeginAgainOfAPushUnderWayIsAnOrdinaryAttempt(t *testing.T) {
 		s.fail("a", "")
 		again := s.attempting("b")
 		again.Again = true
-		require.Equal(t, Begun{Answer: Go, Attempt: 2}, s.begin(again))
+		require.Equal(t, Begun{Answer: Go, Attempt: 2, Counted: 2}, s.begin(again))
 		require.Zero(t, s.record().Budget)
 	})
 }
@@ -189,7 +189,7 @@ func TestBeginSpendsThreeFailedAttempts(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		s := newStory(t, client)
 		for number, token := range []string{"a", "b", "c"} {
-			require.Equal(t, Begun{Answer: Go, Attempt: number + 1, Last: number == 2}, s.begin(s.attempting(token)))
+			require.Equal(t, Begun{Answer: Go, Attempt: number + 1, Counted: number + 1, Last: number == 2}, s.begin(s.attempting(token)))
 			s.fail(token, "")
 		}
 		require.Equal(t, Begun{Answer: Spent}, s.begin(s.attempting("d")))
@@ -204,7 +204,7 @@ func TestBeginSpendsInterruptedAttempts(t *testing.T) {
 		for number, token := range []string{"a", "b", "c"} {
 			attempting := s.attempting(token)
 			attempting.Interrupted = 0
-			require.Equal(t, Begun{Answer: Go, Attempt: number + 1, Last: number == 2, Interrupted: number}, s.begin(attempting))
+			require.Equal(t, Begun{Answer: Go, Attempt: number + 1, Counted: number + 1, Last: number == 2, Interrupted: number}, s.begin(attempting))
 		}
 		fourth := s.attempting("d")
 		fourth.Interrupted = 0
@@ -230,7 +230,7 @@ func TestRaisingMaxAttemptsReachesPushesUnderWay(t *testing.T) {
 		for number, token := range []string{"d", "e"} {
 			raised := s.attempting(token)
 			raised.MaxAttempts = 5
-			require.Equal(t, Begun{Answer: Go, Attempt: number + 4, Last: number == 1}, s.begin(raised))
+			require.Equal(t, Begun{Answer: Go, Attempt: number + 4, Counted: number + 4, Last: number == 1}, s.begin(raised))
 			s.fail(token, "")
 		}
 		raised := s.attempting("f")
@@ -248,7 +248,7 @@ func TestWithdrawnAttemptsDoNotCount(t *testing.T) {
 		}
 		require.Len(t, s.record().Attempts, 1, "only the last of a series is kept")
 		for number, token := range []string{"e", "f", "g"} {
-			require.Equal(t, Begun{Answer: Go, Attempt: number + 2, Last: number == 2}, s.begin(s.attempting(token)))
+			require.Equal(t, Begun{Answer: Go, Attempt: number + 2, Counted: number + 1, Last: number == 2}, s.begin(s.attempting(token)))
 			s.fail(token, "")
 		}
 		require.Equal(t, Spent, s.begin(s.attempting("h")).Answer)
@@ -266,12 +266,44 @@ func TestAttemptsBeforeBudgetFromDoNotCount(t *testing.T) {
 		record.BudgetFrom = 3
 		s.write(record)
 		for number, token := range []string{"d", "e", "f"} {
-			require.Equal(t, Begun{Answer: Go, Attempt: number + 4, Last: number == 2}, s.begin(s.attempting(token)))
+			require.Equal(t, Begun{Answer: Go, Attempt: number + 4, Counted: number + 1, Last: number == 2}, s.begin(s.attempting(token)))
 			s.fail(token, "")
 		}
 		require.Equal(t, Spent, s.begin(s.attempting("g")).Answer)
 		require.Equal(t, 3, s.record().BudgetFrom)
 	})
+}
+
+// The script and those who read the record count alike.
+func TestWhatCounts(t *testing.T) {
+	failed := Attempt{Token: "failed", Status: AttemptError, ErrorType: ErrorSwrve, ErrorCode: 503}
+	withdrawn := Attempt{Token: "withdrawn", Status: AttemptError, ErrorType: ErrorOther, Uncounted: true}
+	probe := Attempt{Token: "probe", Status: AttemptError, ErrorType: ErrorOther, MaybeDelivered: true, Probe: true}
+	for name, test := range map[string]struct {
+		attempts   []Attempt
+		budgetFrom int
+		counted    int
+	}{
+		"failed twice":             {[]Attempt{failed, failed}, 0, 2},
+		"withdrawn in between":     {[]Attempt{failed, withdrawn, failed}, 0, 2},
+		"probes":                   {[]Attempt{failed, probe, probe, probe}, 0, 1},
+		"nothing that counts":      {[]Attempt{withdrawn, probe}, 0, 0},
+		"retried":                  {[]Attempt{failed, probe, failed, failed}, 4, 0},
+		"retried and failed since": {[]Attempt{failed, failed, failed, withdrawn, failed, probe}, 3, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachRedis(t, func(t *testing.T, client *redis.Client) {
+				s := newStory(t, client)
+				record := &Record{Push: s.push, Attempts: test.attempts, BudgetFrom: test.budgetFrom}
+				require.Equal(t, test.counted, record.Counted())
+				s.write(record)
+				require.Equal(t, Begun{
+					Answer: Go, Attempt: len(test.attempts) + 1, Counted: test.counted + 1, Last: test.counted == 2,
+				}, s.begin(s.attempting("next")))
+				require.Equal(t, test.attempts, s.record().Attempts[:len(test.attempts)])
+			})
+		})
+	}
 }
 
 func TestAnOpenRecordLivesUntilLongAfterItsDueTime(t *testing.T) {
@@ -305,7 +337,7 @@ func TestBeginWhoseReplyWasLost(t *testing.T) {
 	require.NoError(t, beginScript.Load(t.Context(), client).Err())
 
 	proxy.CutReplyTo(beginScript.Hash(), 1)
-	require.Equal(t, Begun{Answer: Go, Attempt: 1}, s.begin(s.attempting("a")))
+	require.Equal(t, Begun{Answer: Go, Attempt: 1, Counted: 1}, s.begin(s.attempting("a")))
 	require.Equal(t, 1, proxy.Cut())
 	require.Equal(t, []AttemptStatus{AttemptInProcess}, s.attempts())
 
@@ -313,7 +345,7 @@ func TestBeginWhoseReplyWasLost(t *testing.T) {
 	again := s.attempting("b")
 	again.Again = true
 	proxy.CutReplyTo(beginScript.Hash(), 1)
-	require.Equal(t, Begun{Answer: Go, Attempt: 2, Last: true}, s.begin(again))
+	require.Equal(t, Begun{Answer: Go, Attempt: 2, Counted: 1, Last: true}, s.begin(again))
 	require.Equal(t, 2, proxy.Cut())
 	require.Equal(t, []AttemptStatus{AttemptError, AttemptInProcess}, s.attempts())
 }
@@ -352,10 +384,10 @@ func TestBeginUnderTheBrakeRecordsNothing(t *testing.T) {
 
 		// Without a request there is nothing to brake.
 		again.Request = false
-		require.Equal(t, Begun{Answer: Go, Attempt: 1}, s.begin(again))
+		require.Equal(t, Begun{Answer: Go, Attempt: 1, Counted: 1}, s.begin(again))
 		require.NoError(t, client.Del(t.Context(), Swrve.BrakeKey()).Err())
 		again.Request = true
-		require.Equal(t, Begun{Answer: Go, Attempt: 1}, s.begin(again))
+		require.Equal(t, Begun{Answer: Go, Attempt: 1, Counted: 1}, s.begin(again))
 	})
 }
 

@@ -144,7 +144,7 @@ func TestRetryInEveryState(t *testing.T) {
 			}
 			begun, err := d.records.Begin(t.Context(), Attempting{Push: push, Token: "again", Interrupted: time.Hour, MaxAttempts: 3})
 			require.NoError(t, err)
-			require.Equal(t, Begun{Answer: Go, Attempt: len(before.Attempts) + 1}, begun)
+			require.Equal(t, Begun{Answer: Go, Attempt: len(before.Attempts) + 1, Counted: 1}, begun)
 		})
 	}
 }

@@ -29,6 +29,17 @@ func (r *Record) delivered() bool {
 	return false
 }
 
+// Counted returns how many attempts count towards push.retry.maxAttempts (begin.lua: used).
+func (r *Record) Counted() int {
+	count := 0
+	for _, attempt := range r.Attempts[min(r.BudgetFrom, len(r.Attempts)):] {
+		if !attempt.Uncounted && !attempt.Probe {
+			count++
+		}
+	}
+	return count
+}
+
 // retriedSince reports whether somebody has requeued the push after its last
 // attempt.
 func (r *Record) retriedSince() bool {
@@ -85,4 +96,7 @@ type Attempt struct {
 	// Uncounted means that the attempt was withdrawn before its request and
 	// does not count towards push.retry.maxAttempts.
 	Uncounted bool `json:"uncounted,omitempty"`
+	// Probe means that the attempt was the request that showed that the provider is
+	// still dead, while all other pushes were waiting for it. It does not count either.
+	Probe bool `json:"probe,omitempty"`
 }

@@ -87,6 +87,8 @@ type Begun struct {
 	Answer  BeginAnswer
 	Attempt int  // number of the attempt, from 1
 	Last    bool // no further attempt is allowed after this one
+	// Counted is the attempt's number among those that count towards MaxAttempts.
+	Counted int
 	// Interrupted is the number of an earlier attempt that Begin found dead
 	// and closed, or 0.
 	Interrupted int
@@ -115,7 +117,7 @@ func (r *Records) Begin(ctx context.Context, attempting Attempting) (Begun, erro
 	if err != nil {
 		return Begun{}, fmt.Errorf("begin an attempt of push %s: %w", push.ID, err)
 	}
-	if len(reply) != 5 {
+	if len(reply) != 6 {
 		return Begun{}, fmt.Errorf("begin an attempt of push %s: unexpected reply %v", push.ID, reply)
 	}
 	answer, _ := reply[0].(string)
@@ -123,11 +125,12 @@ func (r *Records) Begin(ctx context.Context, attempting Attempting) (Begun, erro
 	last, _ := reply[2].(int64)
 	interrupted, _ := reply[3].(int64)
 	end, _ := reply[4].(string)
+	counted, _ := reply[5].(int64)
 	if BeginAnswer(answer) == Braked {
 		return Begun{Answer: Braked, Brake: time.Duration(number) * time.Millisecond}, nil
 	}
 	return Begun{
-		Answer: BeginAnswer(answer), Attempt: int(number), Last: last == 1,
+		Answer: BeginAnswer(answer), Attempt: int(number), Last: last == 1, Counted: int(counted),
 		Interrupted: int(interrupted), End: State(end),
 	}, nil
 }

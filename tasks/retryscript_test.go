@@ -43,7 +43,7 @@ func TestRetryScriptGivesAFreshBudget(t *testing.T) {
 			s.requireLifetime(testRetention.Dead)
 		}
 		for place, token := range []string{"d", "e", "f"} {
-			require.Equal(t, Begun{Answer: Go, Attempt: 4 + place, Last: token == "f"}, s.begin(s.attempting(token)))
+			require.Equal(t, Begun{Answer: Go, Attempt: 4 + place, Counted: 1 + place, Last: token == "f"}, s.begin(s.attempting(token)))
 			s.fail(token, "")
 		}
 		require.Equal(t, Spent, s.begin(s.attempting("g")).Answer)

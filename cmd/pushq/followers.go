@@ -105,14 +105,13 @@ func (s *service) publishFailed(ctx context.Context, entries []follow.Entry) err
 	return nil
 }
 
-// failureReason is what the last attempt says, and how many came before it.
+// failureReason is what the last attempt says, and how many before it have failed since
+// the push was accepted, or retried by somebody.
 func failureReason(record tasks.Record) string {
 	var last tasks.Attempt
-	counted := 0
 	for _, attempt := range record.Attempts {
 		if !attempt.Uncounted {
 			last = attempt
-			counted++
 		}
 	}
 	reason := string(last.ErrorType)
@@ -123,7 +122,7 @@ func failureReason(record tasks.Record) string {
 		reason += ": " + last.ErrorMessage
 	}
 	if record.End == tasks.GivenUp {
-		reason += fmt.Sprintf(" after %d retries", max(counted-1, 0))
+		reason += fmt.Sprintf(" after %d retries", max(record.Counted()-1, 0))
 	}
 	return reason
 }

@@ -23,6 +23,7 @@ type answer struct {
 	wait                     time.Duration
 	state, stateBefore       State
 	failures, failuresBefore int64
+	generation               int64 // counts the changes of state
 }
 
 // run asks for the permission of a call, or reports it. The same again changes nothing.
@@ -32,7 +33,7 @@ func (b *Breaker) run(ctx context.Context, act, call string) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("circuit breaker of %s: %w", b.Service, err)
 	}
-	if len(reply) != 6 {
+	if len(reply) != 7 {
 		return answer{}, fmt.Errorf("circuit breaker of %s: unexpected reply %v", b.Service, reply)
 	}
 	var a answer
@@ -43,12 +44,15 @@ func (b *Breaker) run(ctx context.Context, act, call string) (answer, error) {
 	a.failures, _ = reply[3].(int64)
 	before, _ := reply[4].(string)
 	a.failuresBefore, _ = reply[5].(int64)
+	a.generation, _ = reply[6].(int64)
 	a.state, a.stateBefore = State(state), State(before)
 	b.see(ctx, a)
 	return a, nil
 }
 
-// see tells others what has changed.
+// see tells others what has changed. Permits of a state that is over lapse: what is
+// reported of them counts no more, and a service that has died must not be called with
+// them.
 func (b *Breaker) see(ctx context.Context, a answer) {
 	if a.state != a.stateBefore {
 		b.Log.Warn("circuit breaker", slog.String("service", b.Service), slog.String("state", string(a.state)), slog.Int64("failures", a.failures))
@@ -57,10 +61,10 @@ func (b *Breaker) see(ctx context.Context, a answer) {
 		b.OnOpen()
 	}
 	b.mutex.Lock()
-	if a.state != b.seen && b.OnChange != nil {
-		b.OnChange(a.state)
+	if a.generation != b.generation { // smaller after a failover, or of an answer overtaken
+		b.generation = a.generation
+		clear(b.permits)
 	}
-	b.seen = a.state
 	behind := !b.copied || a.state != a.stateBefore || a.failures != a.failuresBefore
 	b.copied = true
 	b.mutex.Unlock()

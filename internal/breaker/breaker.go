@@ -49,10 +49,6 @@ type Options struct {
 	// reported and whose permit nobody has renewed (Run): its process has died.
 	Forget time.Duration
 	Log    *slog.Logger
-	// OnChange is called, one call at a time, when this process sees the breaker in
-	// another state than before, and with the first state that it sees. It may be nil,
-	// must be quick, and must not use the breaker.
-	OnChange func(State)
 	// OnOpen is called when a call of this process has opened the breaker, or kept it
 	// open that was to show whether the service works again: in one process of all. It
 	// may be nil, and must be quick.
@@ -64,11 +60,11 @@ type Breaker struct {
 	Options
 	redis redis.UniversalClient
 
-	mutex   sync.Mutex
-	seen    State                 // last, "" for none
-	copied  bool                  // the copies are not behind by what this process has changed
-	overdue []report              // that Redis has not taken
-	permits map[*Permit]time.Time // that are out, and when each was last renewed
+	mutex      sync.Mutex
+	generation int64                 // of the state that this process has seen last
+	copied     bool                  // the copies are not behind by what this process has changed
+	overdue    []report              // that Redis has not taken
+	permits    map[*Permit]time.Time // of that generation that are out, and when each was last renewed
 }
 
 // New returns the breaker that all processes with the same keys share. Who makes calls
@@ -100,6 +96,9 @@ const (
 
 // A Permit is the right to make one call. It must be reported.
 type Permit struct {
+	// Probe means that the call is to show whether the service works again.
+	Probe bool
+
 	breaker *Breaker
 	call    string // made once
 }
@@ -130,7 +129,8 @@ func (b *Breaker) Allow(ctx context.Context) (*Permit, error) {
 			}
 			return nil, err
 		case answer.text == "GO":
-			b.hold(asked, permit)
+			permit.Probe = answer.state == HalfOpen
+			b.hold(asked, permit, answer.generation)
 			return permit, nil
 		case answer.text == "OPEN":
 			return nil, &OpenError{Service: b.Service, After: answer.wait}

@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -225,42 +224,6 @@ func TestCopiesThatWereNotTaken(t *testing.T) {
 	require.Empty(t, state())
 	tell(t, permit, Void)
 	require.Equal(t, "closed", state())
-}
-
-func TestAProcessSeesWhatOthersHaveChanged(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
-		var mutex sync.Mutex
-		var seen []State
-		watching := options("fcm")
-		watching.OpenFor = 100 * time.Millisecond
-		watching.OnChange = func(state State) {
-			mutex.Lock()
-			defer mutex.Unlock()
-			seen = append(seen, state)
-		}
-		one := New(client, watching)
-		tell(t, allow(t, one), Good)
-		tell(t, allow(t, one), Good)
-		require.Equal(t, []State{Closed}, seen)
-
-		watching.OnChange = nil
-		other := New(client, watching)
-		trip(t, other)
-		testenv.Eventually(t, patience, "the first to see it closed again", func() bool {
-			permit, err := one.Allow(t.Context())
-			if err != nil {
-				return false
-			}
-			tell(t, permit, Good)
-			mutex.Lock()
-			defer mutex.Unlock()
-			return len(seen) > 1 && seen[len(seen)-1] == Closed
-		})
-		require.Contains(t, [][]State{
-			{Closed, Open, HalfOpen, Closed},
-			{Closed, HalfOpen, Closed}, // it came after the time
-		}, seen)
-	})
 }
 
 func TestRead(t *testing.T) {

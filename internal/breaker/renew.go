@@ -75,10 +75,13 @@ func (b *Breaker) renewed(at time.Time, permits []*Permit) {
 	}
 }
 
-func (b *Breaker) hold(since time.Time, permit *Permit) {
+// hold keeps a new permit, unless the state in which it was given is over already.
+func (b *Breaker) hold(since time.Time, permit *Permit, generation int64) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	b.permits[permit] = since
+	if generation == b.generation {
+		b.permits[permit] = since
+	}
 }
 
 func (b *Breaker) drop(permit *Permit) {
@@ -87,9 +90,10 @@ func (b *Breaker) drop(permit *Permit) {
 	delete(b.permits, permit)
 }
 
-// Lapsed reports whether the call must not be made any more: the permit was not renewed
-// for so long, because the process or Redis has stood still, that others may soon get the
-// permission in its place.
+// Lapsed reports whether the call must not be made any more: the process has seen since
+// that the breaker is in another state, or the permit was not renewed for so long, because
+// the process or Redis has stood still, that others may soon get the permission in its
+// place.
 func (p *Permit) Lapsed() bool {
 	p.breaker.mutex.Lock()
 	defer p.breaker.mutex.Unlock()

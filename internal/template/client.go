@@ -144,7 +144,7 @@ func (c *Client) permitted(ctx context.Context, code, language string) (Template
 	defer func() {
 		tell, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 		defer cancel()
-		// If Redis does not take it, the permit is soon forgotten.
+		// What Redis does not take, the breaker tells it again later.
 		_ = permit.Report(tell, result)
 	}()
 	template, err := c.request(ctx, code, language)

@@ -15,7 +15,8 @@
 -- ARGV[8] '1' if a request to the provider is to follow, which the brake forbids
 --
 -- Returns {answer, attempt number (or milliseconds of brake), 1 if it is the last one allowed, number of
--- the attempt found interrupted or 0, recorded end or ''}. The answers are GO, SENT, CANCELLED,
+-- the attempt found interrupted or 0, recorded end or '', attempt's number among those
+-- that count}. The answers are GO, SENT, CANCELLED,
 -- BUSY, ENDED (the record is at its end), SPENT (no attempts are left), BRAKED and
 -- SUPERSEDED (the idempotency key stands for another push by now).
 -- The same token gets the same answer again.
@@ -32,37 +33,43 @@ end
 local function used()
   local count = 0
   for number = (record.budgetFrom or 0) + 1, #attempts do
-    if not attempts[number].uncounted then count = count + 1 end
+    local attempt = attempts[number]
+    if not attempt.uncounted and not attempt.probe then count = count + 1 end
   end
   return count
+end
+
+local function go(interrupted)
+  local count = used()
+  return {'GO', #attempts, count >= budget() and 1 or 0, interrupted, '', count}
 end
 
 local function store()
   store_record(KEYS[1], ARGV[2], record, ARGV[6])
 end
 
-if record['end'] == 'CANCELLED' then return {'CANCELLED', 0, 0, 0, 'CANCELLED'} end
+if record['end'] == 'CANCELLED' then return {'CANCELLED', 0, 0, 0, 'CANCELLED', 0} end
 for _, attempt in ipairs(attempts) do
-  if attempt.status == 'OK' then return {'SENT', 0, 0, 0, 'SENT'} end
+  if attempt.status == 'OK' then return {'SENT', 0, 0, 0, 'SENT', 0} end
 end
 
 local brake = ARGV[8] == '1' and redis.call('PTTL', KEYS[3]) or 0
-if brake > 0 then return {'BRAKED', brake, 0, 0, ''} end
+if brake > 0 then return {'BRAKED', brake, 0, 0, '', 0} end
 
 local last = attempts[#attempts]
 for number, attempt in ipairs(attempts) do
   if attempt.token == ARGV[3] then
     if attempt.status == 'IN_PROCESS' and number == #attempts then
-      return {'GO', number, used() >= budget() and 1 or 0, 0, ''}
+      return go(0)
     end
     -- Another run has taken this one for dead.
-    return {'BUSY', 0, 0, 0, ''}
+    return {'BUSY', 0, 0, 0, '', 0}
   end
 end
 
 local interrupted = 0
 if last and last.status == 'IN_PROCESS' then
-  if now - last.startedAt < tonumber(ARGV[4]) then return {'BUSY', 0, 0, 0, ''} end
+  if now - last.startedAt < tonumber(ARGV[4]) then return {'BUSY', 0, 0, 0, '', 0} end
   last.status = 'ERROR'
   last.errorType = 'OTHER'
   last.errorMessage = 'interrupted: the worker stopped before it could record an outcome'
@@ -71,13 +78,13 @@ if last and last.status == 'IN_PROCESS' then
 end
 
 local ended = record['end']
-if ended and ARGV[7] ~= '1' then return {'ENDED', 0, 0, 0, ended} end
+if ended and ARGV[7] ~= '1' then return {'ENDED', 0, 0, 0, ended, 0} end
 if not ended and used() >= budget() then
   store()
-  return {'SPENT', 0, 0, interrupted, ''}
+  return {'SPENT', 0, 0, interrupted, '', 0}
 end
 if ended then
-  if KEYS[4] and take_back_claim(KEYS[4], ARGV[1], ARGV[6]) then return {'SUPERSEDED', 0, 0, 0, ended} end
+  if KEYS[4] and take_back_claim(KEYS[4], ARGV[1], ARGV[6]) then return {'SUPERSEDED', 0, 0, 0, ended, 0} end
   record['end'] = nil
   record.endedAt = nil
   record.budgetFrom = #attempts
@@ -91,4 +98,4 @@ if stored then
 else
   redis.call('SET', KEYS[1], first_attempt(ARGV[2], ARGV[3]) .. milliseconds(now) .. '}]}', 'EX', ARGV[6])
 end
-return {'GO', #attempts, used() >= budget() and 1 or 0, interrupted, ''}
+return go(interrupted)

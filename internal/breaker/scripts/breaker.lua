@@ -10,7 +10,8 @@
 -- ARGV[5] good calls in a row that close it again
 -- ARGV[6] milliseconds after which a call is forgotten that has not been reported or renewed
 --
--- Returns {answer, milliseconds to wait, state, failures, state before, failures before}.
+-- Returns {answer, milliseconds to wait, state, failures, state before, failures before,
+-- generation}.
 -- The answers to ask are GO, WAIT (as many calls are under way as may fail) and OPEN; to
 -- the others DONE.
 --
@@ -54,7 +55,7 @@ local permitted = false
 if fields[8] then permitted = string.match(fields[8], '^%d+') == whole(generation) end
 
 local function answer(text, wait)
-  return {text, wait, state, failures, state_before, failures_before}
+  return {text, wait, state, failures, state_before, failures_before, generation}
 end
 
 local function become(new_state)
