@@ -17,11 +17,15 @@ import (
 )
 
 var (
-	//go:embed scripts/renew.lua
-	renewSource string
+	//go:embed scripts/claim_replace.lua
+	claimReplaceSource string
 
-	renewScript = redis.NewScript(renewSource)
+	claimReplaceScript = redis.NewScript(claimReplaceSource)
 )
+
+// claimEnded follows the fingerprint, or the id, in the claim of a push that has ended:
+// see scripts/record.lua, which writes it, and scripts/claim.lua, which reads it.
+const claimEnded = " ended"
 
 // Notify stores the push of a message that ParseNotification has read, once for each
 // idempotency key. replayed means that an earlier message with the key has been stored
@@ -104,16 +108,18 @@ func (i *Intake) claimKey(ctx context.Context, push Push, key string) (claimedKe
 		}
 		fresh := NewID()
 		lifetime := secondsUntilForgotten(push, i.retention.Dead, push.CreatedAt.Time())
-		now, err := renewScript.Run(ctx, i.redis, []string{i.channel.ClaimKey(push.ClaimID)}, claim, fresh, lifetime).Text()
+		given, err := claimReplaceScript.Run(ctx, i.redis, []string{i.channel.ClaimKey(push.ClaimID)}, claim, fresh, lifetime).Text()
 		if err != nil {
 			return claimedKey{}, storeError(err)
 		}
-		if now == fresh {
-			// Others only read it. Without a time to live: it is until the push ends.
-			if err := i.redis.Set(ctx, IdempotencyStateKey(key), IdempotencyProcessing, 0).Err(); err != nil {
+		if given == fresh {
+			// Others only read it. If they read that the key was sent, somebody has found
+			// the claim and stored its push, and that was quicker than this.
+			sent, err := writeProcessing(ctx, i.redis, key, lifetime)
+			if err != nil {
 				return claimedKey{}, storeError(err)
 			}
-			return claimedKey{id: fresh}, nil
+			return claimedKey{id: fresh, sent: sent}, nil
 		}
 	}
 	return claimedKey{}, fmt.Errorf("%w: others use the same idempotency key at this moment", ErrNotStored)

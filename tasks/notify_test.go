@@ -78,7 +78,7 @@ func TestAKeyStandsForOnePush(t *testing.T) {
 		id, replayed := n.post()
 		require.False(t, replayed)
 		require.Equal(t, IdempotencyProcessing, n.state())
-		require.Equal(t, time.Duration(-1), client.TTL(t.Context(), IdempotencyStateKey(n.key)).Val(), "processing lives until the push ends")
+		require.InDelta(t, testRetention.Dead.Seconds(), client.TTL(t.Context(), IdempotencyStateKey(n.key)).Val().Seconds(), 5, "forgotten with the claim")
 		task, err := n.inspect.GetTaskInfo(FCM.ImmediateQueue(), id)
 		require.NoError(t, err)
 		push, err := DecodePush(id, task.Payload)
@@ -225,18 +225,18 @@ func TestFiftyAtOnceWithOneKeyAreOnePush(t *testing.T) {
 	})
 }
 
-func TestRenewGivesAClaimOnlyAsItWasSeen(t *testing.T) {
+func TestAClaimIsReplacedOnlyAsItWasSeen(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		key := FCM.ClaimKey("k")
-		renew := func(seen, id string) string {
-			claim, err := renewScript.Run(t.Context(), client, []string{key}, seen, id, 60).Text()
+		replace := func(seen, id string) string {
+			claim, err := claimReplaceScript.Run(t.Context(), client, []string{key}, seen, id, 60).Text()
 			require.NoError(t, err)
 			return claim
 		}
-		require.Equal(t, "A", renew("", "A"))
-		require.Equal(t, "A", renew("", "B"), "somebody was quicker")
-		require.Equal(t, "B", renew("A", "B"))
-		require.Equal(t, "B", renew("A ended", "C"))
+		require.Equal(t, "A", replace("", "A"))
+		require.Equal(t, "A", replace("", "B"), "somebody was quicker")
+		require.Equal(t, "B", replace("A", "B"))
+		require.Equal(t, "B", replace("A ended", "C"))
 		require.InDelta(t, 60, client.TTL(t.Context(), key).Val().Seconds(), 2)
 	})
 }

@@ -211,8 +211,9 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 		return err
 	}
 	if key != "" {
-		// Before the task is run: it must not hide what becomes of the push.
-		if err := o.redis.Set(ctx, IdempotencyStateKey(key), IdempotencyProcessing, 0).Err(); err != nil {
+		// Before the task is run: it must not hide what becomes of the push. If others
+		// read that it was sent by now, Begin knows of it.
+		if _, err := writeProcessing(ctx, o.redis, key, o.openSeconds(found.Push)); err != nil {
 			return fmt.Errorf("%w: %w", ErrIncomplete, err)
 		}
 	}
@@ -243,13 +244,13 @@ func (o *Operator) checkUnsent(ctx context.Context, key string, state State) err
 // since it was read.
 func (o *Operator) takeBack(ctx context.Context, found Report, record *Record) error {
 	push := found.Push
-	content, err := push.encode()
+	content, err := push.content()
 	if err != nil {
 		return err
 	}
 	keys := append([]string{o.channel.RecordKey(push.ID)}, claimNaming(o.channel, push)...)
 	forbids, err := retryScript.Run(ctx, o.redis, keys,
-		push.ID, content, endSeen(record), secondsUntilForgotten(push, o.retention.Dead, time.Now()),
+		push.ID, content, endSeen(record), o.openSeconds(push),
 	).StringSlice()
 	switch {
 	case err != nil:
@@ -260,6 +261,11 @@ func (o *Operator) takeBack(ctx context.Context, found Report, record *Record) e
 		return &SupersededError{State: found.State, By: forbids[1]}
 	}
 	return nil
+}
+
+// openSeconds is how long what is kept of a push lives that has not ended.
+func (o *Operator) openSeconds(push Push) int64 {
+	return secondsUntilForgotten(push, o.retention.Dead, time.Now())
 }
 
 // notWritten is the error of an action whose first write failed.

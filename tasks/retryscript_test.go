@@ -13,7 +13,7 @@ import (
 
 // retryRecord runs retry.lua for an end that was seen.
 func (s *story) retryRecord(seen Millis) string {
-	content, err := s.push.encode()
+	content, err := s.push.content()
 	require.NoError(s.t, err)
 	forbids, err := retryScript.Run(s.ctx, s.client, []string{Swrve.RecordKey(s.push.ID)},
 		s.push.ID, content, int64(seen), seconds(testRetention.Dead)).StringSlice()

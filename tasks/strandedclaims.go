@@ -18,10 +18,6 @@ var (
 	claimReleaseScript = redis.NewScript(claimReleaseSource)
 )
 
-// claimEnded follows the fingerprint in the claim of a push that has ended: see
-// scripts/record.lua, which writes it, and scripts/claim.lua, which reads it.
-const claimEnded = " ended"
-
 // claimedPush is the push that a claim is on: a claim with the form of an id names it
 // (notify.go), and of any other the push has its name.
 func claimedPush(name, claim string) string {

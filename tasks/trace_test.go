@@ -105,3 +105,17 @@ func TestATraceOutlivesARetry(t *testing.T) {
 	require.Equal(t, asynq.TaskStatePending, task.State)
 	require.Equal(t, push.Trace, TraceOf(task.Headers))
 }
+
+func TestARetryLeavesTheTraceInTheRecord(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	push := newTracedPush()
+	d.accept(push)
+	d.attempt(push, AttemptError, Failed)
+	require.NoError(t, d.inspector.ArchiveTask(Swrve.ImmediateQueue(), push.ID))
+	require.NoError(t, d.operator(time.Now()).Retry(t.Context(), push.ID))
+	record, err := d.records.Get(t.Context(), push.ID)
+	require.NoError(t, err)
+	require.Empty(t, record.End)
+	require.Equal(t, push, record.Push, "before its next attempt")
+}

@@ -15,7 +15,8 @@ var advices = map[string]string{
 	"3D000": "the database of history.postgresUrl does not exist: create it, or correct the name",
 	"42501": lacksRight,
 	"3F000": lacksRight, // or there is no schema at all
-	"42P07": "the schema has a table of that name that is not pushq's: rename it, or give pushq a database or schema of its own",
+	"42703": "the schema has a table that is not pushq's under one of its names (audit_logs, push_notifications, send_attempts, " +
+		"unreadable_records): rename it, or give pushq a database or schema of its own",
 	"25006": "the PostgreSQL of history.postgresUrl takes no writes: name the primary instead of a standby",
 	"53300": "PostgreSQL has no connections left: allow more (max_connections)",
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -34,16 +33,13 @@ func TestADatabaseThatIsMended(t *testing.T) {
 	w := newWorld(t)
 	w.exec("REVOKE ALL ON SCHEMA public FROM public")
 	rows := []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))}
-	urlOf := func(user, database string) string {
-		return strings.NewReplacer("test@", user+"@", "/postgres?", "/"+database+"?").Replace(w.server.URL())
-	}
 	for _, test := range []struct{ user, database, advice, mend string }{
 		{"stranger", "postgres", "correct the user", "CREATE ROLE stranger LOGIN"},
 		{"stranger", "postgres", "GRANT it CREATE", "GRANT ALL ON SCHEMA public TO stranger"},
 		{"test", "later", "create it", "CREATE DATABASE later"},
 		{"test", "readonly", "create it", "CREATE DATABASE readonly"},
 	} {
-		store := openStore(t, urlOf(test.user, test.database), w.log)
+		store := openStore(t, w.urlOf(test.user, test.database), w.log)
 		calls := map[string]func(context.Context) error{
 			"write": func(ctx context.Context) error { return store.Write(ctx, rows) },
 			"check": store.Check,
@@ -62,6 +58,6 @@ func TestADatabaseThatIsMended(t *testing.T) {
 		}
 	}
 	w.exec("ALTER DATABASE readonly SET default_transaction_read_only = on")
-	readOnly := openStore(t, urlOf("test", "readonly"), w.log)
+	readOnly := openStore(t, w.urlOf("test", "readonly"), w.log)
 	require.ErrorContains(t, readOnly.Write(t.Context(), []Row{row(tasks.FCM, "02", sent(fcmPush("user", "welcome")))}), "takes no writes")
 }

@@ -37,8 +37,8 @@ WHERE send_attempts.status <> 'OK'
 	AND (excluded.status = 'OK' OR send_attempts.millis IS NULL AND excluded.millis IS NOT NULL)`
 
 	insertAudit = `
-INSERT INTO audit_logs (push_id, ended_at, trace_id, user_id, notification_type, template_id, status, metadata)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO audit_logs (push_id, ended_at, created_at, trace_id, user_id, notification_type, template_id, status, metadata)
+VALUES ($1, $2, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT DO NOTHING`
 
 	insertUnreadable = `

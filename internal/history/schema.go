@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
@@ -26,11 +27,18 @@ const (
 	schemaLock = 0x7075736871
 )
 
-// migrate gives the database the tables that it lacks, once. Each migration is a
-// transaction of its own together with its row in the version table, so one that is cut
-// short has done nothing.
+// What a Store knows of its tables.
+const (
+	schemaUnknown int32 = iota
+	schemaCurrent
+	schemaIncomplete // one of them is gone, whatever the version table says
+)
+
+// migrate gives the database the tables that it lacks, and again when one of them is gone.
+// Each migration is a transaction of its own together with its row in the version table, so
+// one that is cut short has done nothing.
 func (s *Store) migrate(ctx context.Context) (err error) {
-	if s.migrated.Load() {
+	if s.schema.Load() == schemaCurrent {
 		return nil
 	}
 	select {
@@ -39,8 +47,15 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the history's schema: %w", ctx.Err())
 	}
-	if s.migrated.Load() {
+	if s.schema.Load() == schemaCurrent {
 		return nil
+	}
+	// What is not mended here may be by others: the next call asks anew.
+	if s.schema.Swap(schemaUnknown) == schemaIncomplete {
+		if _, err := s.pool.Exec(ctx, "DROP TABLE IF EXISTS "+versionTable); err != nil {
+			return fmt.Errorf("make a table again that the history has lost: %w", err)
+		}
+		s.log.Warn("history: a table is gone and is made again")
 	}
 	connections := stdlib.OpenDBFromPool(s.pool)
 	defer func() { err = errors.Join(err, connections.Close()) }()
@@ -55,8 +70,17 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	for _, migration := range applied {
 		s.log.Info("history: the schema has been brought up to date", slog.Int64("version", migration.Source.Version))
 	}
-	s.migrated.Store(true)
+	s.schema.Store(schemaCurrent)
 	return nil
+}
+
+// noticeMissing has the tables made again if the error of a statement says that one is
+// gone: somebody has dropped it, or put another database in the place of the old one.
+func (s *Store) noticeMissing(err error) {
+	const undefinedTable = "42P01"
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == undefinedTable {
+		s.schema.CompareAndSwap(schemaCurrent, schemaIncomplete)
+	}
 }
 
 func newMigrations(connections *sql.DB) (*goose.Provider, error) {

@@ -118,6 +118,12 @@ func (s *Store) search(ctx context.Context, text string, arguments pgx.NamedArgs
 	if err := s.migrate(ctx); err != nil {
 		return Page{}, err
 	}
+	page, err := s.page(ctx, text, arguments, limit)
+	s.noticeMissing(err)
+	return page, err
+}
+
+func (s *Store) page(ctx context.Context, text string, arguments pgx.NamedArgs, limit int) (Page, error) {
 	rows, err := s.pool.Query(ctx, text, arguments)
 	if err != nil {
 		return Page{}, err

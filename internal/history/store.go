@@ -23,7 +23,7 @@ type Store struct {
 	timeout time.Duration
 
 	migrating chan struct{} // has one place
-	migrated  atomic.Bool
+	schema    atomic.Int32  // what is known of the tables: see schema.go
 
 	written, putAside, failures atomic.Int64 // see Stats
 }
@@ -56,9 +56,9 @@ func CheckURL(url string) error {
 	return nil
 }
 
-// Open prepares a history in the database of a postgres:// URL, or of a connection string
-// of libpq. The database is connected to when the history is first used, and then given
-// its tables; it may be away before that and at any time.
+// Open prepares a history in the database of a postgres:// URL. The database is connected to
+// when the history is first used, and then given its tables; it may be away before that and
+// at any time.
 func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 	if err := CheckURL(url); err != nil {
 		return nil, err

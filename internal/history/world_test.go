@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,6 +45,11 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() *Store {
 	w.t.Helper()
 	return openStore(w.t, w.server.URL(), w.log)
+}
+
+// urlOf is the server's, for this user and database.
+func (w *world) urlOf(user, database string) string {
+	return strings.NewReplacer("test@", user+"@", "/postgres?", "/"+database+"?").Replace(w.server.URL())
 }
 
 func openStore(t *testing.T, url string, log *logBuffer) *Store {

@@ -80,9 +80,11 @@ func (s *Store) run(ctx context.Context, batch *pgx.Batch) (err error) {
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	return pgx.BeginFunc(ctx, s.pool, func(transaction pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.pool, func(transaction pgx.Tx) error {
 		return transaction.SendBatch(ctx, batch).Close()
 	})
+	s.noticeMissing(err)
+	return err
 }
 
 // refusesData reports whether the database is well and will not take what it was given:

@@ -52,10 +52,9 @@ func TestColumns(t *testing.T) {
 		{"push_id":"01SWRVE","token":"a","number":1,"status":"ERROR","started_at":"2026-11-27T09:00:01.123+00:00","millis":812,
 		 "error_type":"FCM","error_code":503,"error_message":"Service Unavailable","stack_trace":null,"maybe_delivered":false}]`,
 		all("send_attempts", "push_id, number"))
-	w.exec("UPDATE audit_logs SET created_at = '2026-11-27'") // when the row was written
 	require.JSONEq(t, `[
 		{"trace_id":"trace-of-user-2","user_id":"user-2","notification_type":"push","template_id":"welcome_notification","status":"SENT",
-		 "metadata":{"campaign":"autumn"},"created_at":"2026-11-27T00:00:00+00:00","push_id":"01FCM","ended_at":"2026-11-27T09:01:05.123+00:00"}]`,
+		 "metadata":{"campaign":"autumn"},"created_at":"2026-11-27T09:01:05.123+00:00","push_id":"01FCM","ended_at":"2026-11-27T09:01:05.123+00:00"}]`,
 		all("audit_logs", "push_id"))
 	require.Empty(t, w.values("SELECT push_id FROM unreadable_records"))
 }
@@ -318,7 +317,8 @@ func TestForeignTable(t *testing.T) {
 	w := newWorld(t)
 	w.exec("CREATE TABLE audit_logs (id bigint)")
 	err := w.store.Write(t.Context(), []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))})
-	require.ErrorContains(t, err, `"audit_logs" already exists`)
+	require.ErrorContains(t, err, "not pushq's")
+	require.ErrorContains(t, err, "audit_logs")
 	require.Equal(t, []string{"audit_logs"}, w.values("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' AND tablename <> $1", versionTable))
 
 	w.exec("DROP TABLE audit_logs")

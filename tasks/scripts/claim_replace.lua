@@ -1,5 +1,5 @@
--- Gives the claim of an idempotency key to another push, if it is still as the caller
--- has seen it.
+-- Replaces the claim of an idempotency key by that of another push, if it is still as
+-- the caller has seen it.
 --
 -- KEYS[1] claim of the idempotency key: the id of its push, and ' ended' behind it when
 --         that has ended (record.lua: mark_claim)
