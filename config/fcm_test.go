@@ -76,8 +76,16 @@ func TestWhatTheChannelFCMNeeds(t *testing.T) {
 		environ []string
 		problem string // "" for none
 	}{
-		"v1":                          {v1, ""},
-		"legacy":                      {legacy, ""},
+		"v1":     {v1, ""},
+		"legacy": {legacy, ""},
+		"one queue for both": {with(v1, "PUSHQ_RABBITMQ_QUEUE=messages", "PUSHQ_RABBITMQ_FAILEDQUEUE=messages"),
+			"rabbitmq.failedQueue (PUSHQ_RABBITMQ_FAILEDQUEUE, rabbitmq.queue: PUSHQ_RABBITMQ_QUEUE) must not be rabbitmq.queue"},
+		"no queue":                    {with(v1, "PUSHQ_RABBITMQ_QUEUE="), "rabbitmq.queue (PUSHQ_RABBITMQ_QUEUE) must not be empty"},
+		"no queue of failures":        {with(v1, "PUSHQ_RABBITMQ_FAILEDQUEUE= "), "rabbitmq.failedQueue (PUSHQ_RABBITMQ_FAILEDQUEUE) must not be empty"},
+		"a queue with a blank":        {with(v1, "PUSHQ_RABBITMQ_QUEUE=push.queue "), "must not begin or end with a blank"},
+		"a long name of a queue":      {with(v1, "PUSHQ_RABBITMQ_QUEUE="+strings.Repeat("q", 256)), "must not be longer than 255 bytes"},
+		"a queue of RabbitMQ's":       {with(v1, "PUSHQ_RABBITMQ_QUEUE=amq.direct"), "must not begin with amq."},
+		"a URL of templates":          {with(v1, "PUSHQ_TEMPLATE_URL=http://templates/api/v1/templates/"), "template.url (PUSHQ_TEMPLATE_URL) must end before /api/v1/templates"},
 		"no templates":                {v1[:2], "template.url (default, fcm.enabled: PUSHQ_FCM_ENABLED) is required with fcm.enabled"},
 		"no account":                  {[]string{v1[0], v1[2]}, "set PUSHQ_FCM_SERVICEACCOUNT_FILE to the path of the key file"},
 		"a server key for v1":         {[]string{v1[0], v1[2], legacy[2]}, "fcm.serviceAccount (default, fcm.mode: default, fcm.enabled: PUSHQ_FCM_ENABLED) is required in mode v1"},

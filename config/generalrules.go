@@ -76,6 +76,23 @@ func isAddress(check func(string) error, value func(Config) Secret) func(Config,
 	}
 }
 
+// isQueueName wants what RabbitMQ takes for the name of a queue, and nobody writes by mistake.
+func isQueueName(value func(Config) string) func(Config, func(string)) {
+	const longest = 255 // bytes: AMQP 0-9-1, 4.2.5.3
+	return func(c Config, report func(string)) {
+		switch name := value(c); {
+		case strings.TrimSpace(name) == "":
+			report("must not be empty")
+		case strings.TrimSpace(name) != name:
+			report("must not begin or end with a blank")
+		case len(name) > longest:
+			report("must not be longer than 255 bytes")
+		case strings.HasPrefix(name, "amq."):
+			report("must not begin with amq.: RabbitMQ keeps such names for itself")
+		}
+	}
+}
+
 // wholeSeconds is needed because Redis and asynq store these durations in
 // seconds and would drop the rest.
 func wholeSeconds(duration func(Config) time.Duration) func(Config, func(string)) {

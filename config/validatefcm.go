@@ -8,6 +8,21 @@ import (
 	"pushq/internal/serviceaccount"
 )
 
+// failuresGoElsewhere keeps what cannot be used from coming round again for ever.
+func failuresGoElsewhere(c Config, report func(string)) {
+	if c.RabbitMQ.Queue == c.RabbitMQ.FailedQueue {
+		report("must not be rabbitmq.queue: each failure would be taken for a message, and fail again")
+	}
+}
+
+// templatesAreBelow refuses the address of the templates themselves, below which there are
+// none.
+func templatesAreBelow(c Config, report func(string)) {
+	if strings.HasSuffix(strings.TrimRight(c.Template.URL, "/"), "/api/v1/templates") {
+		report("must end before /api/v1/templates, which pushq puts behind it")
+	}
+}
+
 func fcmHasTemplates(c Config, report func(string)) {
 	if c.FCM.Enabled && c.Template.URL == "" {
 		report("is required with fcm.enabled: it is where the texts come from")

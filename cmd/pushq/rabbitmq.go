@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"pushq/internal/rabbitmq"
 	"pushq/internal/tracing"
 	"pushq/tasks"
@@ -19,6 +21,7 @@ func (s *service) openRabbitMQ() error {
 	if settings.URL == "" || s.channels.named(tasks.FCM.Name) == nil || !s.roles.worker {
 		return nil
 	}
+	s.refusedWarnings = &rate.Sometimes{Interval: time.Minute}
 	log := s.log.With(slog.String("setting", "rabbitmq.url"))
 	var err error
 	if s.publisher, err = rabbitmq.NewPublisher(rabbitmq.PublisherOptions{URL: settings.URL.Reveal(), Log: log}); err != nil {
@@ -46,6 +49,9 @@ func (s *service) takeMessage(ctx context.Context, body []byte, _ map[string]any
 			return err
 		}
 		s.metrics.RabbitMQ.Refused.Inc()
+		s.refusedWarnings.Do(func() { // not why: that may quote the message
+			s.log.Warn("a message cannot be used", slog.String("moved_to", s.settings.RabbitMQ.FailedQueue))
+		})
 		return nil
 	}
 	return err

@@ -33,4 +33,5 @@ func TestAMessageThatMakesTheIntakePanicIsAFailure(t *testing.T) {
 	failed := takeFailures(t, rabbit, 1)[string(message)]
 	require.Equal(t, "pushq has a bug, its log says more", failed.Reason)
 	require.Contains(t, log.String(), "storeMessage")
+	require.Contains(t, log.String(), "a message cannot be used")
 }

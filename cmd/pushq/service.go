@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"pushq/api"
 	"pushq/config"
 	"pushq/internal/certificates"
@@ -41,17 +43,19 @@ type service struct {
 	// listening is called with the address once it is known, if not nil.
 	listening func(address string)
 
-	tracer         *tracing.Tracer // nil if there are no spans
-	metrics        *metrics.Metrics
-	clients        *redisconn.Clients
-	clock          *redisconn.Clock
-	channels       channels
-	publisher      *rabbitmq.Publisher // these two are nil without RabbitMQ
-	consumer       *rabbitmq.Consumer
-	history        *history.Store // nil if none is kept
-	admission      *tasks.Admission
-	redisChecked   atomic.Bool
-	workersRunning atomic.Bool
+	tracer    *tracing.Tracer // nil if there are no spans
+	metrics   *metrics.Metrics
+	clients   *redisconn.Clients
+	clock     *redisconn.Clock
+	channels  channels
+	publisher *rabbitmq.Publisher // these two are nil without RabbitMQ
+	consumer  *rabbitmq.Consumer
+	// refusedWarnings lets one of many messages that cannot be used stand for all.
+	refusedWarnings *rate.Sometimes
+	history         *history.Store // nil if none is kept
+	admission       *tasks.Admission
+	redisChecked    atomic.Bool
+	workersRunning  atomic.Bool
 }
 
 // catchUpTimeout is enough for two archives as large as asynq lets them become.

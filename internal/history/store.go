@@ -40,6 +40,8 @@ const (
 	// callTimeout is long for a database that works, and short for a caller that can
 	// only come again.
 	callTimeout = 10 * time.Second
+	// closeTimeout is how long a stop waits for the database.
+	closeTimeout = time.Second
 )
 
 // errURL quotes nothing: pgx leaves a password out only where it recognizes one.
@@ -78,8 +80,19 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 	return &Store{pool: pool, log: log, timeout: callTimeout, migrating: make(chan struct{}, 1)}, nil
 }
 
-// Close ends the connections. No call may be under way.
-func (s *Store) Close() { s.pool.Close() }
+// Close ends the connections. No call may be under way. It does not wait for long for a
+// database that stands still, to which pgx would say goodbye for 15 seconds each.
+func (s *Store) Close() {
+	closed := make(chan struct{})
+	go func() {
+		s.pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTimeout):
+	}
+}
 
 // Stats returns the numbers so far.
 func (s *Store) Stats() Stats {
