@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,16 +91,17 @@ func (w *world) requireOneAfterALapse(user string) {
 	require.Zero(w.t, info.FailedTotal)
 }
 
-// A mortal is a provider that may be dead.
+// A mortal is a provider that may be dead, or not bear the pushes of one user.
 type mortal struct {
 	dead     atomic.Bool
+	fatal    string
 	requests atomic.Int64
 }
 
-func (m *mortal) Prepare(context.Context, tasks.Push) (send func() handlers.Outcome, instead *handlers.Outcome) {
+func (m *mortal) Prepare(_ context.Context, push tasks.Push) (send func() handlers.Outcome, instead *handlers.Outcome) {
 	return func() handlers.Outcome {
 		m.requests.Add(1)
-		if m.dead.Load() {
+		if m.dead.Load() || m.fatal != "" && strings.HasPrefix(push.PushKey, m.fatal) {
 			return handlers.Outcome{
 				Verdict: handlers.Retryable, ErrorType: tasks.ErrorOther, ErrorMessage: "no answer",
 				MaybeDelivered: true, ServiceFailed: true,
@@ -139,6 +141,29 @@ func TestFailedProbesDoNotCount(t *testing.T) {
 	info, err := w.inspector.GetQueueInfo(tasks.Swrve.ImmediateQueue())
 	require.NoError(t, err)
 	require.Equal(t, 1, info.FailedTotal, "the attempt that opened the breaker")
+}
+
+// A push that the service never bears is not its only probe: others show that it works,
+// and then that one's attempts count.
+func TestAPushThatAlwaysFailsIsGivenUpAllTheSame(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	service := &mortal{fatal: "ann"}
+	w.work(workforce{
+		maxAttempts: 2,
+		breaker:     w.guard(func(o *breaker.Options) { o.Failures, o.OpenFor = 1, 2*time.Second }),
+		provider:    func(handlers.Provider) handlers.Provider { return service },
+	})
+	fatal := w.acceptFor("ann")
+	testenv.Eventually(t, patience, "a request", func() bool { return service.requests.Load() == 1 })
+	var others []string
+	for range 5 {
+		others = append(others, w.acceptFor("bob"))
+	}
+	for _, id := range others {
+		w.await(id, tasks.Sent, 1)
+	}
+	require.LessOrEqual(t, len(w.await(fatal, tasks.GivenUp, 2).Attempts), 4, "two, and a probe or two")
 }
 
 // Pushes that do not wait for the breaker have no more attempts than others.

@@ -341,6 +341,12 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 		nextAttempt = asked
 	}
 	failedProbe := r.probing && outcome.ServiceFailed && outcome.Verdict == Retryable
+	if failedProbe {
+		// The next probe is another push: this one may be what the service does not bear.
+		if next := finishedAt.Add(r.Breaker.OpenFor * 3 / 2); next.After(nextAttempt) {
+			nextAttempt = next
+		}
+	}
 	end, answer := decide(outcome, failedProbe, r.begun.Last, nextAttempt)
 	name := outcomeName(outcome, end)
 	r.attempted(r.begun.Attempt, name, end != "", took, outcome)
