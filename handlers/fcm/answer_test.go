@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushq/handlers"
+	"pushq/internal/testenv"
 	"pushq/tasks"
 )
 
@@ -339,7 +340,7 @@ func TestPagesInFrontOfFirebase(t *testing.T) {
 func TestAnAnswerThatQuotesTheRequestLosesItsSecret(t *testing.T) {
 	t.Parallel()
 	var secrets []string
-	address := startRaw(t, func(connection net.Conn, request *http.Request, _ string) bool {
+	address := testenv.StartRawHTTP(t, func(connection net.Conn, request *http.Request, _ string) bool {
 		secret := request.Header.Get("Authorization")
 		secrets = append(secrets, strings.TrimPrefix(strings.TrimPrefix(secret, "Bearer "), "key="))
 		_, _ = fmt.Fprintf(connection, "HTTP/1.1 400 No\r\nContent-Length: %d\r\n\r\n%s", len(secret)+4, "Bad "+secret)

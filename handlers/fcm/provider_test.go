@@ -1,7 +1,6 @@
 package fcm
 
 import (
-	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -113,47 +112,10 @@ func messageTo(token string) Message {
 	return Message{Token: token, Title: "Hi", Body: "Hello", Data: map[string]string{"trace_id": "t1"}}
 }
 
-// startRaw listens, reads requests as they come, and lets answer write what it
-// likes to the connection; false from it closes the connection.
-func startRaw(t *testing.T, answer func(connection net.Conn, request *http.Request, body string) bool) (base string) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var running sync.WaitGroup
-	t.Cleanup(func() {
-		_ = listener.Close()
-		running.Wait()
-	})
-	serve := func(connection net.Conn) {
-		defer connection.Close()
-		reader := bufio.NewReader(connection)
-		for {
-			request, err := http.ReadRequest(reader)
-			if err != nil {
-				return
-			}
-			body, err := io.ReadAll(request.Body)
-			if err != nil || !answer(connection, request, string(body)) {
-				return
-			}
-		}
-	}
-	running.Go(func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { serve(connection) })
-		}
-	})
-	return "http://" + listener.Addr().String()
-}
-
 // answerRaw answers every request with the same bytes and closes the connection.
 func answerRaw(t *testing.T, answer string) (base string) {
 	t.Helper()
-	return startRaw(t, func(connection net.Conn, _ *http.Request, _ string) bool {
+	return testenv.StartRawHTTP(t, func(connection net.Conn, _ *http.Request, _ string) bool {
 		_, _ = io.WriteString(connection, answer)
 		return false
 	})
@@ -171,7 +133,7 @@ func TestRequest(t *testing.T) {
 			t.Parallel()
 			var request *http.Request
 			var body string
-			address := startRaw(t, func(connection net.Conn, got *http.Request, text string) bool {
+			address := testenv.StartRawHTTP(t, func(connection net.Conn, got *http.Request, text string) bool {
 				request, body = got, text
 				const taken = `{"name":"projects/p/messages/0:1","results":[{"message_id":"0:1"}]}` // in either mode
 				_, _ = fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(taken), taken)

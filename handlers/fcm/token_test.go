@@ -223,7 +223,7 @@ func TestStrangeTokens(t *testing.T) {
 			t.Parallel()
 			status, body, _ := strings.Cut(test.answer, "\n")
 			simulator, base := startSimulator(t, fcmsim.Config{})
-			endpoint := startRaw(t, func(connection net.Conn, _ *http.Request, _ string) bool {
+			endpoint := testenv.StartRawHTTP(t, func(connection net.Conn, _ *http.Request, _ string) bool {
 				_, _ = fmt.Fprintf(connection, "HTTP/1.1 %s\r\nLocation: %s/token\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, base, len(body), body)
 				return false
 			})

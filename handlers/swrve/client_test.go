@@ -1,7 +1,6 @@
 package swrve_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -77,40 +76,9 @@ func startSimulator(t *testing.T, config swrvesim.Config) (simulator *swrvesim.S
 	return simulator, base + "/push"
 }
 
-// startRaw listens, reads requests as they come, and lets answer write what it
-// likes to the connection; false from it closes the connection.
+// startRaw is testenv.StartRawHTTP in Swrve's place.
 func startRaw(t *testing.T, answer func(connection net.Conn, request *http.Request, body string) bool) (url string) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var running sync.WaitGroup
-	t.Cleanup(func() {
-		_ = listener.Close()
-		running.Wait()
-	})
-	serve := func(connection net.Conn) {
-		defer connection.Close()
-		reader := bufio.NewReader(connection)
-		for {
-			request, err := http.ReadRequest(reader)
-			if err != nil {
-				return
-			}
-			body, err := io.ReadAll(request.Body)
-			if err != nil || !answer(connection, request, string(body)) {
-				return
-			}
-		}
-	}
-	running.Go(func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { serve(connection) })
-		}
-	})
-	return "http://" + listener.Addr().String() + "/push"
+	return testenv.StartRawHTTP(t, answer) + "/push"
 }
 
 // answerRaw answers every request with the same bytes and closes the connection.
