@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -34,7 +35,7 @@ func trip(t testing.TB, b *Breaker) {
 }
 
 func TestAnOpenBreakerSaysWhenToAskAgain(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		b := New(client, options("fcm"))
 		b.OpenFor = 500 * time.Millisecond
 		trip(t, b)
@@ -57,7 +58,7 @@ func TestAnOpenBreakerSaysWhenToAskAgain(t *testing.T) {
 }
 
 func TestAllowWaitsForCallsUnderWay(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		b := New(client, options("fcm"))
 		var underWay []*Permit
 		for range b.Failures {
@@ -84,7 +85,7 @@ func TestAllowWaitsForCallsUnderWay(t *testing.T) {
 }
 
 func TestOneThatWaitsLearnsThatTheBreakerHasOpened(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		b := New(client, options("fcm"))
 		var underWay []*Permit
 		for range b.Failures {
@@ -105,7 +106,7 @@ func TestOneThatWaitsLearnsThatTheBreakerHasOpened(t *testing.T) {
 
 func TestAllowEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	b := New(connect(t, testenv.StartRedis(t).URL()), options("fcm"))
+	b := New(redistest.Connect(t, testenv.StartRedis(t).URL()), options("fcm"))
 	for range b.Failures {
 		allow(t, b)
 	}
@@ -126,7 +127,7 @@ func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	proxy := testenv.NewProxy(t, server.Addr())
-	b := New(connect(t, proxy.URL()), options("fcm"))
+	b := New(redistest.Connect(t, proxy.URL()), options("fcm"))
 	tell(t, allow(t, b), Bad) // loads the script
 	proxy.CutReplyTo(script.Hash(), 1)
 	permit := allow(t, b)
@@ -151,7 +152,7 @@ func TestRedisIsAway(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	proxy := testenv.NewProxy(t, server.Addr())
-	b := New(connect(t, proxy.URL()), options("fcm"))
+	b := New(redistest.Connect(t, proxy.URL()), options("fcm"))
 	good, bad := allow(t, b), allow(t, b)
 	proxy.CutReplyTo(script.Hash(), 3)
 	_, err := b.Allow(t.Context())
@@ -175,7 +176,7 @@ func TestRedisIsAway(t *testing.T) {
 }
 
 func TestCopiesForOthers(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		b := New(client, options("template_service"))
 		b.OpenFor = 100 * time.Millisecond
 		requireCopies := func(state State, failures string) {
@@ -212,7 +213,7 @@ func TestCopiesThatWereNotTaken(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	proxy := testenv.NewProxy(t, server.Addr())
-	b := New(connect(t, proxy.URL()), options("fcm"))
+	b := New(redistest.Connect(t, proxy.URL()), options("fcm"))
 	permit := allow(t, b)
 	state := func() string { return server.Client(t).Get(t.Context(), b.StateCopy).Val() }
 	require.Equal(t, "closed", state())
@@ -227,7 +228,7 @@ func TestCopiesThatWereNotTaken(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		b := New(client, options("fcm"))
 		state, failures, err := b.Read(t.Context())
 		require.NoError(t, err)
@@ -247,7 +248,7 @@ func TestRead(t *testing.T) {
 // The copies are in other slots than the breaker.
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
-	client := connect(t, testenv.StartCluster(t).URL())
+	client := redistest.Connect(t, testenv.StartCluster(t).URL())
 	for _, service := range []string{"fcm", "template_service"} {
 		b := New(client, options(service))
 		trip(t, b)
@@ -261,7 +262,7 @@ func TestOnACluster(t *testing.T) {
 
 // Whoever opens it is one process, and each probe that fails opens it again.
 func TestAnOpeningIsToldInOneProcess(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		var opened [2]int
 		var processes [2]*Breaker
 		for place := range processes {
@@ -290,7 +291,7 @@ func TestAnOpeningIsToldInOneProcess(t *testing.T) {
 }
 
 func TestReadStates(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		one, other := New(client, options("fcm")), New(client, options("template_service"))
 		trip(t, other)
 		states, err := ReadStates(t.Context(), client, []string{one.Hash, other.Hash})

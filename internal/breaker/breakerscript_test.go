@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -22,7 +23,7 @@ func numbered(count int) []string {
 }
 
 func TestFailuresInARowOpenIt(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		for want, call := range numbered(4) {
 			require.Equal(t, []string{"GO"}, c.ask(call))
@@ -45,7 +46,7 @@ func TestFailuresInARowOpenIt(t *testing.T) {
 
 // However many ask at once, no more are permitted than failures open it.
 func TestCallsUnderWayMayAllFail(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		calls := numbered(20)
 		require.Equal(t, []string{"GO", "GO", "GO", "GO", "GO", "WAIT", "WAIT"}, c.ask(calls[:7]...))
@@ -77,7 +78,7 @@ func TestCallsUnderWayMayAllFail(t *testing.T) {
 }
 
 func TestReportsAndQuestionsMayBeRepeated(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		calls := numbered(8)
 		require.Equal(t, []string{"GO", "GO", "GO"}, c.ask(calls[0], calls[0], calls[0]))
@@ -100,7 +101,7 @@ func TestReportsAndQuestionsMayBeRepeated(t *testing.T) {
 }
 
 func TestOneAtATimeShowsWhetherTheServiceWorksAgain(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		c.open()
 		c.advance(20 * time.Second)
@@ -134,7 +135,7 @@ func TestOneAtATimeShowsWhetherTheServiceWorksAgain(t *testing.T) {
 }
 
 func TestAFailureBetweenSuccessesOpensItAgain(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		c.open()
 		c.advance(30 * time.Second)
@@ -152,7 +153,7 @@ func TestAFailureBetweenSuccessesOpensItAgain(t *testing.T) {
 
 // What was permitted before the breaker changed its state is reported too late to count.
 func TestLateReportsCountForNothing(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		calls := numbered(10)
 		c.ask(calls[:5]...)
@@ -183,7 +184,7 @@ func TestLateReportsCountForNothing(t *testing.T) {
 
 // Workers that die take their calls with them, not the places of these.
 func TestCallsOfDeadWorkersAreForgotten(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		calls := numbered(20)
 		c.ask(calls[:3]...)
@@ -221,7 +222,7 @@ func TestCallsOfDeadWorkersAreForgotten(t *testing.T) {
 
 // A call that takes long keeps its place as long as its worker lives.
 func TestCallsThatAreRenewedAreNotForgotten(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		calls := numbered(10)
 		c.ask(calls[:5]...)
@@ -278,7 +279,7 @@ func TestCallsThatAreRenewedAreNotForgotten(t *testing.T) {
 
 // After a failover, the clock may show an earlier time than what is kept.
 func TestTheClockJumpsBack(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		c.ask(numbered(5)...)
 		c.advance(-time.Hour)
@@ -296,7 +297,7 @@ func TestTheClockJumpsBack(t *testing.T) {
 
 // A process that is configured with fewer failures does not wait for what cannot come.
 func TestFewerFailuresThanThereWere(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		c := newCircuit(t, client)
 		for _, call := range numbered(4) {
 			c.ask(call)
@@ -313,7 +314,7 @@ func TestFewerFailuresThanThereWere(t *testing.T) {
 // Many calls under way cost no more than few: they are looked through once in a while.
 func TestManyCallsUnderWay(t *testing.T) {
 	t.Parallel()
-	client := connect(t, testenv.StartRedis(t).URL())
+	client := redistest.Connect(t, testenv.StartRedis(t).URL())
 	c := newCircuit(t, client)
 	calls := numbered(2000)
 	for place := 0; place < len(calls); place += 5 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -104,7 +105,7 @@ func TestADeadServiceIsHardlyCalled(t *testing.T) {
 	server := testenv.StartRedis(t)
 	var breakers []*Breaker
 	for range processes {
-		b := New(connect(t, server.URL()), options("fcm"))
+		b := New(redistest.Connect(t, server.URL()), options("fcm"))
 		b.OpenFor = openFor
 		breakers = append(breakers, b)
 	}

@@ -7,13 +7,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
 // Whoever hears that the breaker has opened makes no call with a permit from before,
 // however it hears of it.
 func TestPermitsLapseWhenTheBreakerOpens(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		process := func() *Breaker { return New(client, options("fcm")) }
 		opener, asking, reporting, renewing := process(), process(), process(), process()
 		own, asked, reported, renewed := allow(t, opener), allow(t, asking), allow(t, reporting), allow(t, renewing)
@@ -50,7 +51,7 @@ func TestPermitsLapseWhenTheBreakerOpens(t *testing.T) {
 }
 
 func TestTheCallsOfAHalfOpenBreakerAreProbes(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		own := options("fcm")
 		own.OpenFor = 50 * time.Millisecond
 		b := New(client, own)
@@ -77,7 +78,7 @@ func TestTheCallsOfAHalfOpenBreakerAreProbes(t *testing.T) {
 
 // A Redis that has forgotten the breaker begins to count anew.
 func TestPermitsOfABreakerThatWasForgotten(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		b := New(client, options("fcm"))
 		trip(t, b)
 		require.NoError(t, client.Del(t.Context(), b.Hash).Err())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -118,7 +119,7 @@ func (m *model) renew(names ...string) {
 
 func TestTheScriptDoesWhatTheModelDoes(t *testing.T) {
 	t.Parallel()
-	client := connect(t, testenv.StartRedis(t).URL())
+	client := redistest.Connect(t, testenv.StartRedis(t).URL())
 	rapid.Check(t, func(check *rapid.T) {
 		c := &circuit{t: check, ctx: t.Context(), breaker: New(client, options("fcm"))}
 		require.NoError(check, client.FlushAll(t.Context()).Err())

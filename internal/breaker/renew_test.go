@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -28,7 +29,7 @@ func run(t *testing.T, b *Breaker) (stop func()) {
 }
 
 func TestALongCallKeepsItsPlaceWhileItsProcessLives(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		own := options("fcm")
 		own.Failures, own.Forget = 1, 2*time.Second
 		b, other := New(client, own), New(client, own)
@@ -54,7 +55,7 @@ func TestALongCallKeepsItsPlaceWhileItsProcessLives(t *testing.T) {
 func TestShortCallsAreNotRenewed(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	b := New(connect(t, server.URL()), options("fcm"))
+	b := New(redistest.Connect(t, server.URL()), options("fcm"))
 	b.Forget = 5 * time.Second // a look each second
 	run(t, b)
 	tell(t, allow(t, b), Good) // makes connections, loads the script and writes the copies
@@ -74,7 +75,7 @@ func TestShortCallsAreNotRenewed(t *testing.T) {
 func TestManyLongCallsAreRenewedAtOnce(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	b := New(connect(t, server.URL()), options("fcm"))
+	b := New(redistest.Connect(t, server.URL()), options("fcm"))
 	b.Failures, b.Forget = 200, 10*time.Second
 	permits := make([]*Permit, 200)
 	for place := range permits {
@@ -98,7 +99,7 @@ func TestPermitsLapseWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	proxy := testenv.NewProxy(t, server.Addr())
-	b := New(connect(t, proxy.URL()), options("fcm"))
+	b := New(redistest.Connect(t, proxy.URL()), options("fcm"))
 	b.Forget = 3 * time.Second
 	run(t, b)
 	permit := allow(t, b)

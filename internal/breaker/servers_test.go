@@ -10,36 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"pushq/internal/redisconn"
-	"pushq/internal/testenv"
 )
 
 const patience = 20 * time.Second
-
-func connect(t testing.TB, url string) redis.UniversalClient {
-	t.Helper()
-	clients, err := redisconn.Open(url, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = clients.Close() })
-	return clients.Control
-}
-
-// onEveryServer runs a test on Redis and on the embedded one.
-func onEveryServer(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
-	t.Parallel()
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		test(t, connect(t, testenv.StartRedis(t).URL()))
-	})
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		embedded, err := redisconn.StartEmbedded()
-		require.NoError(t, err)
-		t.Cleanup(embedded.Close)
-		test(t, connect(t, embedded.URL()))
-	})
-}
 
 // options are those that pushq's users know, for a breaker of their own.
 func options(service string) Options {

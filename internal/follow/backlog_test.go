@@ -6,10 +6,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/redistest"
 )
 
 func TestBacklogs(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		now := time.UnixMilli(1_764_313_200_000)
 		for _, id := range []string{"1764313100000-0", "1764313100000-1", "1764313199000-0"} {
 			require.NoError(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, ID: id, Values: []string{"id", "01JB"}}).Err())

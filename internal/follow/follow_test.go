@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"pushq/internal/redisconn"
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -22,30 +22,6 @@ const (
 	stream   = "{test}:follow"
 	patience = 20 * time.Second
 )
-
-func connect(t testing.TB, url string) redis.UniversalClient {
-	t.Helper()
-	clients, err := redisconn.Open(url, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = clients.Close() })
-	return clients.Control
-}
-
-// onEveryServer runs a test on Redis and on the embedded one.
-func onEveryServer(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
-	t.Parallel()
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		test(t, connect(t, testenv.StartRedis(t).URL()))
-	})
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		embedded, err := redisconn.StartEmbedded()
-		require.NoError(t, err)
-		t.Cleanup(embedded.Close)
-		test(t, connect(t, embedded.URL()))
-	})
-}
 
 // A diary is what a handler was given.
 type diary struct {
@@ -168,7 +144,7 @@ func requireEmpty(t testing.TB, client redis.UniversalClient) {
 }
 
 func TestEntriesAreHandledInOrderAndRemoved(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		want := add(t, client, 1, 250)
 		seen := &diary{}
 		f := newFollower(client, seen)
@@ -185,7 +161,7 @@ func TestEntriesAreHandledInOrderAndRemoved(t *testing.T) {
 }
 
 func TestAnEntryIsWhatWasAdded(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		record := "{\"push\":\"\x00\xff\r\n\"}" // bytes are nobody's matter here
 		id := client.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"id", "01JB", "record", record}}).Val()
 		require.NoError(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"foreign", "entry"}}).Err())
@@ -204,7 +180,7 @@ func TestAnEntryIsWhatWasAdded(t *testing.T) {
 }
 
 func TestABatchIsRepeatedUntilItSucceeds(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		want := add(t, client, 1, 30)
 		calls := 0
 		seen := &diary{handle: func(context.Context, []Entry) error {
@@ -226,7 +202,7 @@ func TestABatchIsRepeatedUntilItSucceeds(t *testing.T) {
 
 // What is dealt with before a failure is not dealt with again, by nobody.
 func TestAPartOfABatchIsDone(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		want := add(t, client, 1, 10)
 		ctx, stop := context.WithCancel(t.Context())
 		seen := &diary{}
@@ -254,7 +230,7 @@ func TestAPartOfABatchIsDone(t *testing.T) {
 
 // Neither after a panic.
 func TestAPartOfABatchIsDoneBeforeAPanic(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		want := add(t, client, 1, 5)
 		seen := &diary{handle: func(_ context.Context, entries []Entry) error {
 			switch {
@@ -277,7 +253,7 @@ func TestAPartOfABatchIsDoneBeforeAPanic(t *testing.T) {
 
 // An entry that makes the handler panic is put aside, as it is, and holds up no other.
 func TestAnEntryThatMakesTheHandlerPanicIsPutAside(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		want := add(t, client, 1, 30)
 		poison := map[string]bool{want[4]: true, want[17]: true}
 		panicked := map[string]int{}
@@ -316,7 +292,7 @@ func TestAnEntryThatMakesTheHandlerPanicIsPutAside(t *testing.T) {
 
 func TestFailuresAreToldOnce(t *testing.T) {
 	t.Parallel()
-	client := connect(t, testenv.StartRedis(t).URL())
+	client := redistest.Connect(t, testenv.StartRedis(t).URL())
 	lines := &lines{}
 	calls := 0
 	seen := &diary{handle: func(context.Context, []Entry) error {

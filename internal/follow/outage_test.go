@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -22,7 +23,7 @@ func TestLostReplies(t *testing.T) {
 	client := server.Client(t)
 	want := add(t, client, 1, 40)
 	seen := &diary{}
-	f := newFollower(connect(t, proxy.URL()), seen)
+	f := newFollower(redistest.Connect(t, proxy.URL()), seen)
 	f.Batch = 10
 	proxy.CutReplyTo("xreadgroup", 5)
 	proxy.CutReplyTo("xack", 5)
@@ -40,7 +41,7 @@ func TestAnUnreliableNetwork(t *testing.T) {
 	proxy := testenv.NewProxy(t, server.Addr())
 	client := server.Client(t)
 	seen := &diary{}
-	f := newFollower(connect(t, proxy.URL()), seen)
+	f := newFollower(redistest.Connect(t, proxy.URL()), seen)
 	f.Batch = 7
 	start(t, f)
 	var want []string
@@ -60,7 +61,7 @@ func TestRedisIsAway(t *testing.T) {
 	proxy := testenv.NewProxy(t, server.Addr())
 	client := server.Client(t)
 	seen := &diary{}
-	f := newFollower(connect(t, proxy.URL()), seen)
+	f := newFollower(redistest.Connect(t, proxy.URL()), seen)
 	proxy.Refuse(true) // from the start
 	stop := start(t, f)
 	want := add(t, client, 1, 10)
@@ -85,7 +86,7 @@ func TestRedisIsAway(t *testing.T) {
 func TestRedisRestarts(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	client := connect(t, server.URL())
+	client := redistest.Connect(t, server.URL())
 	seen := &diary{}
 	f := newFollower(client, seen)
 	f.Batch = 5
@@ -106,7 +107,7 @@ func TestRedisRestarts(t *testing.T) {
 }
 
 func TestEverythingIsFlushed(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		begun, release := make(chan struct{}), make(chan struct{})
 		first := true
 		seen := &diary{handle: func(context.Context, []Entry) error {
@@ -142,7 +143,7 @@ func TestEverythingIsFlushed(t *testing.T) {
 }
 
 func TestTheGroupIsDestroyed(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		seen := &diary{}
 		start(t, newFollower(client, seen))
 		want := add(t, client, 1, 5)
@@ -158,7 +159,7 @@ func TestTheGroupIsDestroyed(t *testing.T) {
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
-	client := connect(t, cluster.URL())
+	client := redistest.Connect(t, cluster.URL())
 	want := map[string]*diary{}
 	for number := range 4 { // of other slots
 		name := fmt.Sprintf("pushq:{channel%d}:follow", number)
@@ -189,7 +190,7 @@ func TestAFullRedisIsEmptied(t *testing.T) {
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	require.ErrorContains(t, client.Set(t.Context(), "other", "", 0).Err(), "OOM")
 	seen := &diary{}
-	f := newFollower(connect(t, server.URL()), seen)
+	f := newFollower(redistest.Connect(t, server.URL()), seen)
 	f.silence = 100 * time.Millisecond
 	start(t, f)
 	seen.await(t, 250)

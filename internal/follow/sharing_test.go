@@ -10,11 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
 func TestTwoFollowersShare(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		seen := &diary{}
 		either := make(chan struct{})
 		both := &diary{handle: func(ctx context.Context, entries []Entry) error {
@@ -39,7 +40,7 @@ func TestTwoFollowersShare(t *testing.T) {
 }
 
 func TestWhatADeadFollowerHeldIsTakenOver(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		const silence = time.Second
 		want := add(t, client, 1, 30)
 		holding(t, client, "dead", 5)
@@ -61,7 +62,7 @@ func TestWhatADeadFollowerHeldIsTakenOver(t *testing.T) {
 
 // A handler that takes long is not dead: it keeps what it holds, and its place in the group.
 func TestASlowFollowerKeepsItsEntries(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		const silence = time.Second
 		release := make(chan struct{})
 		slow := &diary{handle: func(ctx context.Context, _ []Entry) error {
@@ -97,7 +98,7 @@ func TestASlowFollowerKeepsItsEntries(t *testing.T) {
 
 // Nor does it lose those that wait until it has dealt with the first ones by themselves.
 func TestASlowFollowerKeepsItsEntriesAfterAPanic(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		const silence = time.Second
 		release := make(chan struct{})
 		want := add(t, client, 1, 3)
@@ -133,7 +134,7 @@ func TestASlowFollowerKeepsItsEntriesAfterAPanic(t *testing.T) {
 }
 
 func TestAStopLeavesNothingBehind(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		seen := &diary{}
 		f := newFollower(client, seen)
 		stop := start(t, f)
@@ -147,7 +148,7 @@ func TestAStopLeavesNothingBehind(t *testing.T) {
 // A stop ends the repeating of a failed batch. The next follower goes on with it at
 // once, and in order.
 func TestAStopLeavesAFailedBatchToTheNext(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		failing := &diary{handle: func(context.Context, []Entry) error { return errors.New("no room") }}
 		want := add(t, client, 1, 10)
 		f := newFollower(client, failing)
@@ -166,7 +167,7 @@ func TestAStopLeavesAFailedBatchToTheNext(t *testing.T) {
 
 // What a handler has done after the stop was asked for is not done again.
 func TestAStopWaitsForTheHandler(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		begun := make(chan struct{})
 		seen := &diary{handle: func(ctx context.Context, _ []Entry) error {
 			close(begun)
@@ -186,7 +187,7 @@ func TestAStopWaitsForTheHandler(t *testing.T) {
 // The embedded Redis does not know how long a consumer has been silent, and forgets none.
 func TestTheDeadAreForgottenWhenTheyHoldNothing(t *testing.T) {
 	t.Parallel()
-	client := connect(t, testenv.StartRedis(t).URL())
+	client := redistest.Connect(t, testenv.StartRedis(t).URL())
 	add(t, client, 1, 5)
 	holding(t, client, "dead", 5)
 	seen := &diary{}
@@ -200,7 +201,7 @@ func TestTheDeadAreForgottenWhenTheyHoldNothing(t *testing.T) {
 
 func TestForgettingSparesThoseThatHoldEntries(t *testing.T) {
 	t.Parallel()
-	client := connect(t, testenv.StartRedis(t).URL())
+	client := redistest.Connect(t, testenv.StartRedis(t).URL())
 	add(t, client, 1, 5)
 	holding(t, client, "busy", 2)
 	holding(t, client, "idle", 1)
@@ -222,7 +223,7 @@ func TestForgettingSparesThoseThatHoldEntries(t *testing.T) {
 // Somebody has removed an entry from the stream while a follower that died held it.
 func TestWhatIsHeldAndGoneIsLeftOut(t *testing.T) {
 	t.Parallel()
-	client := connect(t, testenv.StartRedis(t).URL())
+	client := redistest.Connect(t, testenv.StartRedis(t).URL())
 	want := add(t, client, 1, 3)
 	seen := &diary{}
 	f := newFollower(client, seen)

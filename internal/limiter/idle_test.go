@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -78,7 +79,7 @@ func TestNothingToDoCostsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := testenv.StartRedis(t)
-			client := connect(t, server.URL())
+			client := redistest.Connect(t, server.URL())
 			hook := countingHook{new(atomic.Int64)}
 			client.AddHook(hook)
 			l := Start(client, Options{Keys: testKeys, Delay: 2 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
@@ -96,7 +97,7 @@ func TestNothingToDoCostsNothing(t *testing.T) {
 // Not parallel: it counts the goroutines of the whole process.
 func TestStopEndsItsGoroutines(t *testing.T) {
 	server := testenv.StartRedis(t)
-	client := connect(t, server.URL())
+	client := redistest.Connect(t, server.URL())
 	require.NoError(t, client.Ping(t.Context()).Err())
 	before := runtime.NumGoroutine()
 	for range 5 {

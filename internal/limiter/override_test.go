@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -19,7 +20,7 @@ func override(t testing.TB, client redis.UniversalClient, delay time.Duration) {
 }
 
 func TestAnOverrideOnlySlowsDown(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		warm(t, client)
 		override(t, client, 100*time.Millisecond)
 		got := reserve(t, client, 4, 4000, 10_000)
@@ -42,7 +43,7 @@ func TestAnOverrideOnlySlowsDown(t *testing.T) {
 
 func TestAnOverrideEndsByItself(t *testing.T) {
 	t.Parallel()
-	client := connect(t, testenv.StartRedis(t).URL())
+	client := redistest.Connect(t, testenv.StartRedis(t).URL())
 	warm(t, client)
 	require.NoError(t, Override(t.Context(), client, testKeys, 100*time.Millisecond, time.Second))
 	require.EqualValues(t, 100_000, reserve(t, client, 1, 4000, 10_000).delay)
@@ -54,7 +55,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 // Slots that other processes hold at the slow pace come on top of those handed
 // out at the full one.
 func TestTheFullPaceComesBackWithRoomForSlowSlots(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		override(t, client, 10*time.Second)
 		now := warm(t, client)
 		setFields(t, client, "next", now+100_000_000)
@@ -85,7 +86,7 @@ func TestTheFullPaceComesBackWithRoomForSlowSlots(t *testing.T) {
 
 // A pace that a 429 has brought down further stays there.
 func TestTheEndOfAnOverrideSpeedsNothingUp(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		now := warm(t, client)
 		setFields(t, client, "override", 10_000, "speed", 0.5, "speed_at", now)
 		require.InDelta(t, 8000, gaps(reserve(t, client, 2, 4000, 10_000).slots)[0], 50)
@@ -93,7 +94,7 @@ func TestTheEndOfAnOverrideSpeedsNothingUp(t *testing.T) {
 }
 
 func TestReadPaceChangesNothing(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		pace, err := ReadPace(t.Context(), client, testKeys)
 		require.NoError(t, err)
 		require.Equal(t, Pace{Speed: 1}, pace)
@@ -125,9 +126,9 @@ func TestReadPaceChangesNothing(t *testing.T) {
 func TestEveryProcessHearsOfAnOverride(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	client := connect(t, server.URL())
+	client := redistest.Connect(t, server.URL())
 	var log bytes.Buffer
-	first := Start(connect(t, server.URL()), Options{Keys: testKeys, Delay: 5 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	first := Start(redistest.Connect(t, server.URL()), Options{Keys: testKeys, Delay: 5 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	t.Cleanup(first.Stop)
 	crowd := gather(t, 20, Immediate, first, startLimiter(t, server.URL(), 5*time.Millisecond))
 	crowd.waitFor(t, 100)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/redistest"
 )
 
 // A reserved is the reply of reserve.lua; times in microseconds.
@@ -57,7 +59,7 @@ func warm(t testing.TB, client redis.UniversalClient) (now int64) {
 }
 
 func TestReserveFromAFreshState(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		before := client.Time(t.Context()).Val().UnixMicro()
 		got := reserve(t, client, 3, 4000, 25_000)
 		after := client.Time(t.Context()).Val().UnixMicro()
@@ -75,7 +77,7 @@ func TestReserveFromAFreshState(t *testing.T) {
 }
 
 func TestNoBurstAfterIdling(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		for idle, first := range map[int64]int64{0: 4000, 500_000: 4000, 1_000_001: 5000, 60_000_000: 5000} {
 			now := warm(t, client)
 			setFields(t, client, "next", now-idle)
@@ -91,7 +93,7 @@ func TestNoBurstAfterIdling(t *testing.T) {
 }
 
 func TestWarmUp(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		got := reserve(t, client, 600, 4000, 0)
 		require.Len(t, got.slots, 600)
 		steps := gaps(got.slots)
@@ -112,7 +114,7 @@ func TestWarmUp(t *testing.T) {
 }
 
 func TestManyCallersGetOnePace(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		warm(t, client)
 		var mutex sync.Mutex
 		var all []int64
@@ -137,7 +139,7 @@ func TestManyCallersGetOnePace(t *testing.T) {
 }
 
 func TestTheSlowestProcessWins(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		now := warm(t, client)
 		require.EqualValues(t, 4000, reserve(t, client, 0, 4000, 0).delay)
 		require.EqualValues(t, 10_000, reserve(t, client, 0, 10_000, 0).delay)
@@ -160,7 +162,7 @@ func TestTheSlowestProcessWins(t *testing.T) {
 }
 
 func TestAClockThatJumpedBack(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		const far = 5_000_000 + 100*4000
 		now := warm(t, client)
 		setFields(t, client, "next", now+3_000_000)
@@ -182,7 +184,7 @@ func TestAClockThatJumpedBack(t *testing.T) {
 // However slow the pace and however many ask, what was handed out is never
 // taken for a clock that jumped back.
 func TestThePaceIsNotResetByItself(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		now := warm(t, client)
 		setFields(t, client, "speed", "0.05", "speed_at", now)
 		var all []int64
@@ -202,7 +204,7 @@ func TestThePaceIsNotResetByItself(t *testing.T) {
 }
 
 func TestNoSlotsUnderTheBrake(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		now := warm(t, client)
 		require.NoError(t, client.Set(t.Context(), brakeKey, "429", time.Minute).Err())
 		got := reserve(t, client, 5, 4000, 10_000)
@@ -220,7 +222,7 @@ func TestNoSlotsUnderTheBrake(t *testing.T) {
 }
 
 func TestNoneWantedOnlyAnnounces(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		got := reserve(t, client, 0, 3420, 10_000)
 		require.Empty(t, got.slots)
 		require.WithinDuration(t, client.Time(t.Context()).Val(), time.UnixMicro(got.now), 5*time.Second)
@@ -232,7 +234,7 @@ func TestNoneWantedOnlyAnnounces(t *testing.T) {
 }
 
 func TestMicrosecondsAreExact(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		warm(t, client)
 		var all []int64
 		for range 10 {

@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"pushq/internal/redisconn"
+	"pushq/internal/redistest"
 	"pushq/internal/testenv"
 )
 
@@ -23,38 +22,14 @@ const (
 	overrideKey = "{test}:override"
 )
 
-func connect(t testing.TB, url string) redis.UniversalClient {
-	t.Helper()
-	clients, err := redisconn.Open(url, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = clients.Close() })
-	return clients.Control
-}
-
 var testKeys = Keys{Pace: paceKey, Brake: brakeKey, Override: overrideKey}
 
 // startLimiter starts a limiter with its own connections, as a process has.
 func startLimiter(t testing.TB, url string, delay time.Duration) *Limiter {
 	t.Helper()
-	l := Start(connect(t, url), Options{Keys: testKeys, Delay: delay, Log: slog.New(slog.DiscardHandler)})
+	l := Start(redistest.Connect(t, url), Options{Keys: testKeys, Delay: delay, Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(l.Stop)
 	return l
-}
-
-// onEveryServer runs a test on Redis and on the embedded one.
-func onEveryServer(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
-	t.Parallel()
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		test(t, connect(t, testenv.StartRedis(t).URL()))
-	})
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		embedded, err := redisconn.StartEmbedded()
-		require.NoError(t, err)
-		t.Cleanup(embedded.Close)
-		test(t, connect(t, embedded.URL()))
-	})
 }
 
 // scriptCalls is how many times a server has run a script.

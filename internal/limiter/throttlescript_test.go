@@ -7,6 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/redistest"
 )
 
 func throttle(t testing.TB, client redis.UniversalClient, pause int64) (brake int64) {
@@ -24,7 +26,7 @@ func speed(t testing.TB, client redis.UniversalClient) float64 {
 }
 
 func TestThrottleSlowsDownAtMostOnceASecond(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		require.Zero(t, throttle(t, client, 0))
 		require.InDelta(t, 0.8, speed(t, client), 1e-6)
 		require.InDelta(t, time.Hour, client.TTL(t.Context(), paceKey).Val(), float64(10*time.Second))
@@ -45,7 +47,7 @@ func TestThrottleSlowsDownAtMostOnceASecond(t *testing.T) {
 }
 
 func TestThrottleStopsAtTheFloor(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		for range 20 {
 			throttle(t, client, 0)
 			setFields(t, client, "cut_at", 0)
@@ -55,7 +57,7 @@ func TestThrottleStopsAtTheFloor(t *testing.T) {
 }
 
 func TestThePaceRecovers(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		for _, test := range []struct {
 			speed     string
 			secondsOf int64
@@ -79,7 +81,7 @@ func TestThePaceRecovers(t *testing.T) {
 }
 
 func TestTheLongestPauseAskedForIsTheBrake(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		left := func() float64 { return float64(client.PTTL(t.Context(), brakeKey).Val().Milliseconds()) }
 		require.Zero(t, throttle(t, client, 0))
 		require.Zero(t, client.Exists(t.Context(), brakeKey).Val(), "no pause, no brake")
@@ -94,7 +96,7 @@ func TestTheLongestPauseAskedForIsTheBrake(t *testing.T) {
 }
 
 func TestAThrottledPaceIsTold(t *testing.T) {
-	onEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		l := Start(client, Options{Keys: testKeys, Delay: time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 		t.Cleanup(l.Stop)
 		require.NoError(t, l.Throttled(t.Context(), time.Minute))
