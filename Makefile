@@ -2,6 +2,9 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 VERSION = $(shell git describe --always --dirty)
 TOOLS = redis-server postgres rabbitmq-server promtool chromium
+# Packages whose tests start pushq's processes, several at a time: one after the
+# other. The tests of all others mostly wait, so four packages run at once.
+PROCESSES = ^pushq/(cmd|faults)
 
 .PHONY: help test test-faults bench soak lint vuln docs build
 
@@ -10,7 +13,8 @@ help: ## list the targets
 
 test: ## install what the tests start if it is missing, then run them all
 	@./scripts/ensure $(TOOLS)
-	go test -race -p 1 -timeout 15m ./...
+	go test -race -p 4 -timeout 15m $$(go list ./... | grep -vE '$(PROCESSES)')
+	go test -race -p 1 -timeout 15m $$(go list ./... | grep -E '$(PROCESSES)')
 
 test-faults: ## kill, freeze, cut off and slow down what runs, at full length, and count what was lost (ten minutes)
 	@./scripts/ensure redis-server postgres rabbitmq-server
