@@ -1,10 +1,14 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"pushq/internal/tracing"
@@ -19,6 +23,9 @@ type Notifications interface {
 // acceptNotification answers 202 only after Redis has the push. The message is the one
 // that also comes from RabbitMQ.
 func (s *Server) acceptNotification(c echo.Context) error {
+	if s.Notifications == nil {
+		return newProblem(http.StatusNotFound, "not-found", "Not found", "The channel fcm is off: fcm.enabled is not set.")
+	}
 	started := time.Now()
 	request := c.Request()
 	if _, err := requireMediaType(request.Header, pushMediaTypes...); err != nil {
@@ -28,8 +35,12 @@ func (s *Server) acceptNotification(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	key, _, err := idempotencyKey(request.Header)
+	if err != nil {
+		return err
+	}
 	trace := tracing.FromRequest(request.Header)
-	message, err = withTraceID(message, trace.Name())
+	message, err = supplement(message, member{"trace_id", trace.Name()}, member{"idempotency_key", key})
 	if err != nil {
 		return err
 	}
@@ -62,27 +73,35 @@ func (s *Server) acceptNotification(c echo.Context) error {
 	return c.NoContent(http.StatusAccepted)
 }
 
-// withTraceID gives a message without trace_id the one of the request, if it has one.
-func withTraceID(message []byte, traceID string) ([]byte, error) {
-	if traceID == "" {
+// A member of a JSON object.
+type member struct{ name, value string }
+
+// supplement adds those members to a message that it does not have itself, and that have
+// a value.
+func supplement(message []byte, members ...member) ([]byte, error) {
+	if !slices.ContainsFunc(members, func(m member) bool { return m.value != "" }) {
 		return message, nil
 	}
 	values, _, err := readObject(message)
 	if err != nil {
 		return nil, err
 	}
-	if _, given := values["trace_id"]; given {
-		return message, nil
+	start := bytes.IndexByte(message, '{') + 1 // blanks before it: it is an object
+	supplemented := slices.Clone(message[:start])
+	for _, m := range members {
+		if _, given := values[m.name]; given || m.value == "" {
+			continue
+		}
+		supplemented = append(supplemented, `"`+m.name+`":`...)
+		if supplemented, err = jsontext.AppendQuote(supplemented, m.value); err != nil {
+			return nil, fmt.Errorf("add %s to a message: %w", m.name, err)
+		}
+		supplemented = append(supplemented, ',')
 	}
-	start := 0
-	for message[start] != '{' { // blanks: it is an object
-		start++
-	}
-	traced := append([]byte(`{"trace_id":"`+traceID+`"`), ',')
 	if len(values) == 0 {
-		traced = traced[:len(traced)-1]
+		supplemented = bytes.TrimSuffix(supplemented, []byte(","))
 	}
-	return append(traced, message[start+1:]...), nil
+	return append(supplemented, message[start:]...), nil
 }
 
 // invalidNotification names everything that is wrong with a message.

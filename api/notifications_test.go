@@ -88,6 +88,34 @@ func TestNotificationWithTheTraceOfItsRequest(t *testing.T) {
 	}
 }
 
+func TestNotificationWithTheKeyOfItsRequest(t *testing.T) {
+	t.Parallel()
+	const field = `"idempotency_key":"notif_1",`
+	for name, test := range map[string]struct{ body, header, key, mistake string }{
+		"none in the message":  {strings.Replace(notification, field, "", 1), `a"\b`, `a"\b`, ""},
+		"the message's counts": {notification, "notif_2", "notif_1", ""},
+		"with a blank":         {notification, "notif 1", "", "Idempotency-Key must be there once"},
+		"nothing else":         {" {}", "notif_1", "", "trace_id is missing"},
+		"no object":            {"[]", "notif_1", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startNotifications(t)
+			got := s.notify(test.body, idempotencyKeyHeader, test.header)
+			if test.key == "" {
+				require.Equal(t, http.StatusBadRequest, got.status)
+				require.Contains(t, fmt.Sprint(got.problem.Errors), test.mistake)
+				require.NotContains(t, fmt.Sprint(got.problem.Errors), "{idempotency_key is missing}")
+				return
+			}
+			require.Equal(t, http.StatusAccepted, got.status)
+			stored, err := tasks.ParseNotification([]byte(s.stored()))
+			require.NoError(t, err)
+			require.Equal(t, test.key, stored.IdempotencyKey)
+		})
+	}
+}
+
 func TestBadNotifications(t *testing.T) {
 	t.Parallel()
 	s := startNotifications(t)
@@ -110,7 +138,9 @@ func TestBadNotifications(t *testing.T) {
 
 func TestNoNotificationsWithoutTheirChannel(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, http.StatusNotFound, startService(t).notify(notification).status)
+	got := startService(t).notify(notification)
+	require.Equal(t, http.StatusNotFound, got.status)
+	require.Contains(t, got.problem.Detail, "fcm.enabled")
 }
 
 // brokenNotifications answers with its error.

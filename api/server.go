@@ -147,10 +147,8 @@ func (s *Server) routes() http.Handler {
 		e.Match(read, "/push/:id", s.getPush)
 		e.DELETE("/push/:id", s.cancelPush)
 		e.POST("/push/:id/retry", s.retryPush)
-		e.Match(read, "/history", s.searchHistory)
-	}
-	if s.Notifications != nil {
 		e.POST("/notifications", s.acceptNotification)
+		e.Match(read, "/history", s.searchHistory)
 	}
 	if s.Dashboard.Handler != nil {
 		e.Any(DashboardPath, s.serveDashboard)
