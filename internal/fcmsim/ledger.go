@@ -1,11 +1,10 @@
 package fcmsim
 
 import (
-	"bufio"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
+
+	"pushq/internal/simserver"
 )
 
 // Request is what the ledger knows about one message.
@@ -67,30 +66,8 @@ func (s *Simulator) Ledger() []Request {
 	return requests
 }
 
-// serveLedger writes {"dropped":n,"requests":[…]}, one request per line. Dropped
-// counts the requests before the first one shown.
 func (s *Simulator) serveLedger(w http.ResponseWriter, _ *http.Request) {
-	requests := s.Ledger()
-	dropped := 0
-	if len(requests) > 0 {
-		dropped = requests[0].Sequence - 1
-	}
-	w.Header().Set("Content-Type", "application/json")
-	// Write errors mean that the reader has gone.
-	buffered := bufio.NewWriter(w)
-	defer buffered.Flush()
-	fmt.Fprintf(buffered, `{"dropped":%d,"requests":[`, dropped)
-	encoder := json.NewEncoder(buffered)
-	encoder.SetEscapeHTML(false)
-	for i, request := range requests {
-		if i > 0 {
-			buffered.WriteByte(',')
-		}
-		if encoder.Encode(request) != nil {
-			return
-		}
-	}
-	buffered.WriteString("]}\n")
+	simserver.WriteLedger(w, s.Ledger(), func(request Request) int { return request.Sequence })
 }
 
 func (s *Simulator) serveStats(w http.ResponseWriter, _ *http.Request) {
@@ -100,9 +77,4 @@ func (s *Simulator) serveStats(w http.ResponseWriter, _ *http.Request) {
 func (s *Simulator) serveReset(w http.ResponseWriter, _ *http.Request) {
 	s.Reset()
 	w.WriteHeader(http.StatusNoContent)
-}
-
-// serveHealth answers as pushq does, for health checks.
-func (s *Simulator) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	fmt.Fprintln(w, "ready")
 }

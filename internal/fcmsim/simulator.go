@@ -105,8 +105,8 @@ func (s *Simulator) Handler() http.Handler {
 	mux.HandleFunc("POST /_sim/outcome", s.serveSetOutcome)
 	mux.HandleFunc("POST /_sim/token", s.serveSetToken)
 	mux.HandleFunc("POST /_sim/revoke", s.serveRevoke)
-	mux.HandleFunc("GET /health/live", s.serveHealth)
-	mux.HandleFunc("GET /health/ready", s.serveHealth)
+	mux.HandleFunc("GET /health/live", simserver.Healthy)
+	mux.HandleFunc("GET /health/ready", simserver.Healthy)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { write(w, page(http.StatusNotFound)) })
 	return mux
 }

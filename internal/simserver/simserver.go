@@ -16,7 +16,7 @@ type Server struct {
 	name string // in errors and logs
 	// stopped is closed by Close.
 	stopped chan struct{}
-	// running counts requests and the goroutine of Start.
+	// running counts requests, the goroutine of Start, and those of Go.
 	running sync.WaitGroup
 
 	mutex  sync.Mutex
@@ -88,6 +88,17 @@ func (s *Server) Close() error {
 	return nil
 }
 
+// Go runs a task that has to end when stopped is closed. After Close it does nothing.
+func (s *Server) Go(task func(stopped <-chan struct{})) {
+	if !s.Enter() {
+		return
+	}
+	go func() {
+		defer s.Leave()
+		task(s.stopped)
+	}()
+}
+
 // Enter keeps Close waiting for a request, until Leave. It is false after Close.
 func (s *Server) Enter() bool {
 	s.mutex.Lock()
@@ -100,6 +111,9 @@ func (s *Server) Enter() bool {
 
 // Leave is the end of a request that has entered.
 func (s *Server) Leave() { s.running.Done() }
+
+// Healthy answers as pushq does, for health checks.
+func Healthy(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ready") }
 
 // Wait returns true when it is due, never if due is nil, and false when nobody waits for an
 // answer any more.

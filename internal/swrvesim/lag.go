@@ -5,14 +5,14 @@ import "time"
 const lagInterval = 2 * time.Millisecond
 
 // measureLag sleeps for short times and notes how late it wakes up, until Close.
-func (s *Simulator) measureLag() {
+func (s *Simulator) measureLag(stopped <-chan struct{}) {
 	timer := time.NewTimer(lagInterval)
 	defer timer.Stop()
 	for {
 		asleep := time.Now()
 		timer.Reset(lagInterval)
 		select {
-		case <-s.stopped:
+		case <-stopped:
 			return
 		case <-timer.C:
 		}

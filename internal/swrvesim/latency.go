@@ -71,11 +71,3 @@ func (l Latency) draw(random *rand.Rand) time.Duration {
 	millis := from.millis + (to.millis-from.millis)*(share-from.share)/(to.share-from.share)
 	return time.Duration(l.scale * millis * float64(time.Millisecond))
 }
-
-func (l Latency) longest() time.Duration {
-	if l.scale == 0 {
-		return l.fixed
-	}
-	last := originalPercentiles[len(originalPercentiles)-1]
-	return time.Duration(l.scale * last.millis * float64(time.Millisecond))
-}

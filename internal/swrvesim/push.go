@@ -30,13 +30,13 @@ type arrival struct {
 }
 
 func (s *Simulator) servePush(w http.ResponseWriter, r *http.Request) {
-	arrival := s.arrive()
-	if arrival == nil {
+	if !s.server.Enter() {
 		reset.Connection(w)
 		return
 	}
-	defer s.running.Done()
+	defer s.server.Leave()
 
+	arrival := s.arrive()
 	fields, refusal := readFields(w, r)
 	outcome := s.decide(arrival, fields, refusal)
 	inTime := s.wait(r, arrival.latency, outcome)
@@ -51,15 +51,11 @@ func (s *Simulator) servePush(w http.ResponseWriter, r *http.Request) {
 	writeOutcome(w, outcome)
 }
 
-// arrive enters a request into the books, or returns nil after Close. The clock
-// is read under the mutex, so that arrivals are in the order of their times.
+// arrive enters a request into the books. The clock is read under the mutex, so that
+// arrivals are in the order of their times.
 func (s *Simulator) arrive() *arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.running.Add(1)
 	s.inFlight++
 
 	now := time.Now()
@@ -125,14 +121,7 @@ func (s *Simulator) wait(r *http.Request, latency time.Duration, outcome outcome
 		defer timer.Stop()
 		due = timer.C
 	}
-	select {
-	case <-due:
-		return true
-	case <-r.Context().Done():
-		return false
-	case <-s.stopped:
-		return false
-	}
+	return s.server.Wait(r, due)
 }
 
 // finish takes a request out of those in flight. Status 0 means no answer.

@@ -20,14 +20,12 @@
 package swrvesim
 
 import (
-	"errors"
-	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"pushq/internal/simserver"
 )
 
 // Config says how a Simulator behaves. The zero value accepts every push key,
@@ -54,14 +52,9 @@ type Simulator struct {
 	config Config
 	keys   map[string]bool
 	began  time.Time
-	// stopped is closed by Close.
-	stopped chan struct{}
-	// running counts handlers and the goroutines of Start.
-	running sync.WaitGroup
+	server *simserver.Server
 
 	mu       sync.Mutex
-	closed   bool
-	server   *http.Server
 	random   *rand.Rand
 	inFlight int
 	round    *round
@@ -83,12 +76,12 @@ func New(config Config) *Simulator {
 		keys[key] = true
 	}
 	return &Simulator{
-		config:  config,
-		keys:    keys,
-		began:   time.Now(),
-		stopped: make(chan struct{}),
-		random:  rand.New(rand.NewPCG(seed, seed)),
-		round:   newRound(config.LedgerSize, 0),
+		config: config,
+		keys:   keys,
+		began:  time.Now(),
+		server: simserver.New("Swrve simulator"),
+		random: rand.New(rand.NewPCG(seed, seed)),
+		round:  newRound(config.LedgerSize, 0),
 	}
 }
 
@@ -104,8 +97,8 @@ func (s *Simulator) Handler() http.Handler {
 	mux.HandleFunc("GET /ledger", s.serveLedger)
 	mux.HandleFunc("DELETE /ledger", s.serveReset)
 	mux.HandleFunc("GET /stats", s.serveStats)
-	mux.HandleFunc("GET /health/live", s.serveHealth)
-	mux.HandleFunc("GET /health/ready", s.serveHealth)
+	mux.HandleFunc("GET /health/live", simserver.Healthy)
+	mux.HandleFunc("GET /health/ready", simserver.Healthy)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeAnswer(w, http.StatusNotFound, answer{http.StatusNotFound, "Not Found"})
 	})
@@ -116,65 +109,18 @@ func (s *Simulator) Handler() http.Handler {
 // It returns the base URL, for example "http://127.0.0.1:39157"; pushes go to
 // that URL + "/push". A simulator can be started once.
 func (s *Simulator) Start(listen string) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return "", errors.New("start the Swrve simulator: it is closed")
-	}
-	if s.server != nil {
-		return "", errors.New("start the Swrve simulator: it is started already")
-	}
-	listener, err := net.Listen("tcp", listen)
+	url, err := s.server.Start(listen, s.Handler(), s.countConnection)
 	if err != nil {
-		return "", fmt.Errorf("start the Swrve simulator: %w", err)
+		return "", err
 	}
-	s.server = &http.Server{
-		Handler: s.Handler(),
-		// No ReadTimeout: it would end hanging and slow requests. The body has its
-		// own deadline.
-		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      s.config.Latency.longest() + time.Minute,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				s.countConnection()
-			}
-		},
-	}
-	server := s.server
-	s.running.Go(func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			slog.Error("Swrve simulator stopped serving", "error", err)
-		}
-	})
-	s.running.Go(s.measureLag)
-	return "http://" + listener.Addr().String(), nil
+	s.server.Go(s.measureLag)
+	return url, nil
 }
 
 // Close stops listening, breaks off every request that has no answer yet, and
 // returns when all of the simulator's goroutines have ended. The ledger and the
 // statistics stay readable. Closing twice is harmless.
-func (s *Simulator) Close() error {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.stopped)
-	}
-	server := s.server
-	s.mu.Unlock()
-
-	var err error
-	if server != nil {
-		err = server.Close()
-	}
-	s.running.Wait()
-	if err != nil {
-		return fmt.Errorf("close the Swrve simulator: %w", err)
-	}
-	return nil
-}
+func (s *Simulator) Close() error { return s.server.Close() }
 
 // Ledger returns the requests that have arrived in this round, in order, the
 // latest Config.LedgerSize of them. Older ones were dropped, as the first

@@ -2,10 +2,11 @@ package templatesim
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"time"
+
+	"pushq/internal/simserver"
 )
 
 // Request is what the ledger knows about one request for a template.
@@ -104,7 +105,7 @@ func (s *Simulator) Reset() {
 }
 
 func (s *Simulator) serveLedger(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, map[string]any{"requests": s.Ledger()})
+	simserver.WriteLedger(w, s.Ledger(), func(request Request) int { return request.Sequence })
 }
 
 func (s *Simulator) serveStats(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Stats()) }
@@ -112,11 +113,6 @@ func (s *Simulator) serveStats(w http.ResponseWriter, _ *http.Request) { writeJS
 func (s *Simulator) serveReset(w http.ResponseWriter, _ *http.Request) {
 	s.Reset()
 	w.WriteHeader(http.StatusNoContent)
-}
-
-// serveHealth answers as pushq does, for health checks.
-func (s *Simulator) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	fmt.Fprintln(w, "ready")
 }
 
 // writeJSON ignores write errors: the reader has gone.

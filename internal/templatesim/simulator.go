@@ -76,8 +76,8 @@ func (s *Simulator) Handler() http.Handler {
 	mux.HandleFunc("GET /ledger", s.serveLedger)
 	mux.HandleFunc("DELETE /ledger", s.serveReset)
 	mux.HandleFunc("GET /stats", s.serveStats)
-	mux.HandleFunc("GET /health/live", s.serveHealth)
-	mux.HandleFunc("GET /health/ready", s.serveHealth)
+	mux.HandleFunc("GET /health/live", simserver.Healthy)
+	mux.HandleFunc("GET /health/ready", simserver.Healthy)
 	return mux
 }
 
