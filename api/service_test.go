@@ -1,13 +1,11 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,7 +42,7 @@ type testService struct {
 
 	server  *Server
 	address string
-	log     *logBuffer
+	log     *testenv.Log
 	http    *http.Client
 }
 
@@ -71,7 +69,7 @@ func prepareServiceBehind(t testing.TB, server *testenv.Redis, url string) *test
 		reader := tasks.NewReader(clients.Read, channel, tasks.NewRecords(clients.Read, channel, retention))
 		channels[channel] = testChannel{reader, tasks.NewOperator(clients.Read, channel, retention, reader, time.UTC, clock)}
 	}
-	log := &logBuffer{}
+	log := &testenv.Log{}
 	return &testService{
 		t:           t,
 		redis:       server,
@@ -191,24 +189,6 @@ func (s *testService) queued() int {
 		count += info.Size
 	}
 	return count
-}
-
-// logBuffer keeps what is logged while requests are served.
-type logBuffer struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (b *logBuffer) Write(line []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.Write(line)
-}
-
-func (b *logBuffer) String() string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.String()
 }
 
 // errorOf drops the end that Finish returns.

@@ -54,7 +54,7 @@ func TestEveryAttemptIsLoggedAndCountedOnce(t *testing.T) {
 		w.accept(scripted.push)
 		report := w.await(scripted.push.ID, scripted.state, 1)
 		var outcomes []string
-		for _, line := range w.log.attempts(t, scripted.push.ID) {
+		for _, line := range w.loggedAttempts(scripted.push.ID) {
 			number := line["attempt"].(float64)
 			require.Equal(t, "swrve", line["channel"])
 			require.Equal(t, "INFO", line["level"])

@@ -142,7 +142,7 @@ func TestAllRepliesToBeginAreLost(t *testing.T) {
 	}, w.await(id, tasks.Sent, 2).Attempts, "ann")
 	require.Len(t, w.requests("ann"), 1)
 	require.Equal(t, 3, proxy.Cut())
-	require.Len(t, w.log.attempts(t, id), 1)
+	require.Len(t, w.loggedAttempts(id), 1)
 }
 
 func TestRedisIsGoneWhenTheOutcomeIsKnown(t *testing.T) {
@@ -256,7 +256,7 @@ func TestALateSlotIsNotUsed(t *testing.T) {
 	}
 	require.Empty(t, given)
 	require.Len(t, w.requests("ann"), 1)
-	require.Len(t, w.log.attempts(t, id), 1)
+	require.Len(t, w.loggedAttempts(id), 1)
 }
 
 func TestTooMuchTimeAfterBegin(t *testing.T) {

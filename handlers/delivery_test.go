@@ -137,7 +137,7 @@ func TestOutcomes(t *testing.T) {
 			w.awaitText("swrve", ids[i], prefix)
 		}
 		var outcomes []string
-		for j, line := range w.log.attempts(t, ids[i]) {
+		for j, line := range w.loggedAttempts(ids[i]) {
 			require.Equal(t, "swrve", line["channel"])
 			require.EqualValues(t, j+1, line["attempt"])
 			require.EqualValues(t, *report.Attempts[j].Millis, line["millis"])
@@ -173,7 +173,7 @@ func TestAttemptsWithoutARequest(t *testing.T) {
 		report := w.await(id, tasks.Failed, 1)
 		requireRows(t, []row{want}, report.Attempts, id)
 		require.Zero(t, *report.Attempts[0].Millis)
-		require.Len(t, w.log.attempts(t, id), 1)
+		require.Len(t, w.loggedAttempts(id), 1)
 	}
 	require.Zero(t, w.simulator.Stats().Requests)
 }
@@ -215,7 +215,7 @@ func TestPanics(t *testing.T) {
 		}}, report.Attempts, user)
 		require.Contains(t, report.Attempts[0].StackTrace, "TestPanics")
 		require.LessOrEqual(t, len(report.Attempts[0].StackTrace), 8<<10)
-		require.Len(t, w.log.attempts(t, id), 1)
+		require.Len(t, w.loggedAttempts(id), 1)
 	}
 	w.await(w.acceptFor("ann"), tasks.Sent, 1)
 }

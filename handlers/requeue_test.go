@@ -92,7 +92,7 @@ func TestAWorkerDiesAfterTheEnd(t *testing.T) {
 			return err
 		})
 		require.Len(t, w.requests(user), 1)
-		require.Len(t, w.log.attempts(t, id), 1)
+		require.Len(t, w.loggedAttempts(id), 1)
 	}
 	requireOnlyFailures(t, w, 2)
 }
@@ -150,7 +150,7 @@ func TestInterruptedAttemptsCount(t *testing.T) {
 	w.awaitText("swrve", noMore.ID, "given up: no attempts are left")
 	require.Empty(t, w.requests("no more"))
 
-	lines := w.log.attempts(t, onceMore.ID)
+	lines := w.loggedAttempts(onceMore.ID)
 	require.Len(t, lines, 2)
 	require.Equal(t, []any{"interrupted", 2.0, "ok", 3.0},
 		[]any{lines[0]["outcome"], lines[0]["attempt"], lines[1]["outcome"], lines[1]["attempt"]})

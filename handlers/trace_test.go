@@ -27,7 +27,7 @@ func TestATraceGoesThroughEveryAttempt(t *testing.T) {
 	for _, request := range requests {
 		require.Equal(t, parent, request.TraceParent)
 	}
-	lines := w.log.attempts(t, traced.ID)
+	lines := w.loggedAttempts(traced.ID)
 	require.Len(t, lines, 2)
 	for _, line := range lines {
 		require.Equal(t, "order-4711", line["trace_id"])
@@ -37,7 +37,7 @@ func TestATraceGoesThroughEveryAttempt(t *testing.T) {
 	for _, request := range w.requests("503x1-plain") {
 		require.Empty(t, request.TraceParent)
 	}
-	for _, line := range w.log.attempts(t, plain.ID) {
+	for _, line := range w.loggedAttempts(plain.ID) {
 		require.NotContains(t, line, "trace_id")
 	}
 }

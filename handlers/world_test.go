@@ -1,7 +1,6 @@
 package handlers_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +47,7 @@ type world struct {
 	inspector *asynq.Inspector
 	simulator *swrvesim.Simulator
 	clients   *redisconn.Clients
-	log       *logBook
+	log       *testenv.Log
 	metrics   *metrics.Metrics
 
 	intake *tasks.Intake
@@ -58,7 +57,7 @@ type world struct {
 var retention = tasks.Retention{Sent: time.Hour, Dead: time.Hour, Completed: time.Hour}
 
 func newWorld(t testing.TB, simulated swrvesim.Config) *world {
-	w := &world{t: t, redis: testenv.StartRedis(t), log: &logBook{}, metrics: metrics.New("test", slog.New(slog.DiscardHandler))}
+	w := &world{t: t, redis: testenv.StartRedis(t), log: &testenv.Log{}, metrics: metrics.New("test", slog.New(slog.DiscardHandler))}
 	var err error
 	w.clients, err = redisconn.Open(w.redis.URL(), 32)
 	require.NoError(t, err)
@@ -282,31 +281,13 @@ func (w *world) proxied() (*testenv.Proxy, redis.UniversalClient) {
 	return proxy, clients.Records
 }
 
-// logBook keeps what is logged, a JSON object per line.
-type logBook struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (l *logBook) Write(line []byte) (int, error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logBook) String() string {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.String()
-}
-
-// attempts are the lines about attempts of a push.
-func (l *logBook) attempts(t *testing.T, id string) []map[string]any {
-	t.Helper()
+// loggedAttempts are the lines about attempts of a push.
+func (w *world) loggedAttempts(id string) []map[string]any {
+	w.t.Helper()
 	var found []map[string]any
-	for line := range strings.Lines(l.String()) {
+	for line := range strings.Lines(w.log.String()) {
 		var entry map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &entry))
+		require.NoError(w.t, json.Unmarshal([]byte(line), &entry))
 		if entry["msg"] == "attempt" && entry["id"] == id {
 			found = append(found, entry)
 		}

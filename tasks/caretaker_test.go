@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"slices"
@@ -318,28 +317,10 @@ func TestARoundIsBoundedInTime(t *testing.T) {
 	require.Zero(t, taken)
 }
 
-// lockedBuffer takes a log that is read while it is written.
-type lockedBuffer struct {
-	mutex  sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(text []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.buffer.Write(text)
-}
-
-func (b *lockedBuffer) lines(part string) int {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return strings.Count(b.buffer.String(), part)
-}
-
 func TestCaretakerRunsThroughAnOutageUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	log := &lockedBuffer{}
+	log := &testenv.Log{}
 	client := redis.NewClient(&redis.Options{Addr: d.server.Addr(), MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
 	var rounds atomic.Int64
@@ -357,16 +338,16 @@ func TestCaretakerRunsThroughAnOutageUntilItsContextEnds(t *testing.T) {
 
 	for outage := range 2 {
 		d.server.Stop()
-		testenv.Eventually(t, 10*time.Second, "the outage to be noticed", func() bool { return log.lines("cannot care") == outage+1 })
+		testenv.Eventually(t, 10*time.Second, "the outage to be noticed", func() bool { return strings.Count(log.String(), "cannot care") == outage+1 })
 		noticed := rounds.Load()
 		testenv.Eventually(t, 10*time.Second, "more rounds", func() bool { return rounds.Load() > noticed+5 })
-		require.Equal(t, outage+1, log.lines("cannot care"), "an outage is logged once")
+		require.Equal(t, outage+1, strings.Count(log.String(), "cannot care"), "an outage is logged once")
 		d.server.Start() // empty
 		testenv.Eventually(t, 10*time.Second, "the queues to be registered", func() bool {
 			queues, err := d.inspector.Queues()
 			return err == nil && len(queues) == 2
 		})
-		testenv.Eventually(t, 10*time.Second, "the recovery to be logged", func() bool { return log.lines("queues again") == outage+1 })
+		testenv.Eventually(t, 10*time.Second, "the recovery to be logged", func() bool { return strings.Count(log.String(), "queues again") == outage+1 })
 	}
 	stop()
 	select {

@@ -27,10 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The tests speak to loopback addresses only.
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
-		_ = os.Unsetenv(name)
-	}
+	testenv.WithoutProxies()
 	if target := os.Getenv(frozenSenderVariable); target != "" {
 		beAFrozenSender(target)
 		return

@@ -49,7 +49,7 @@ func TestSilentServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
-	store := openStore(t, "postgres://test@"+listener.Addr().String()+"/postgres?sslmode=disable", &logBuffer{})
+	store := openStore(t, "postgres://test@"+listener.Addr().String()+"/postgres?sslmode=disable", &testenv.Log{})
 	began := time.Now()
 	require.Error(t, store.Write(t.Context(), []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))}))
 	require.Less(t, time.Since(began), callTimeout)
@@ -140,7 +140,7 @@ func TestPasswordStaysSecret(t *testing.T) {
 		require.ErrorContains(t, err, "percent-encoded")
 		require.NotContains(t, err.Error(), password)
 	}
-	log := &logBuffer{}
+	log := &testenv.Log{}
 	store := openStore(t, "postgres://user:"+password+"@127.0.0.1:1/none", log)
 	err := store.Write(t.Context(), []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))})
 	require.ErrorContains(t, err, "127.0.0.1")

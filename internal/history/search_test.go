@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/testenv"
 	"pushq/internal/tracing"
 	"pushq/tasks"
 )
@@ -80,7 +81,7 @@ func TestSearch(t *testing.T) {
 
 func TestForgedCursors(t *testing.T) {
 	t.Parallel()
-	store := openStore(t, "postgres://127.0.0.1:1/none", &logBuffer{}) // is not asked
+	store := openStore(t, "postgres://127.0.0.1:1/none", &testenv.Log{}) // is not asked
 	genuine := encodeCursor(tasks.Push{ID: "01", CreatedAt: at(0)})
 	_, err := decodeCursor(genuine)
 	require.NoError(t, err)

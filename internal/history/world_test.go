@@ -1,13 +1,11 @@
 package history
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,14 +21,14 @@ type world struct {
 	t      *testing.T
 	server *testenv.Postgres
 	store  *Store
-	log    *logBuffer
+	log    *testenv.Log
 	// database is what the test looks through.
 	database *pgxpool.Pool
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, server: testenv.StartPostgres(t), log: &logBuffer{}}
+	w := &world{t: t, server: testenv.StartPostgres(t), log: &testenv.Log{}}
 	w.store = w.open()
 	config, err := pgxpool.ParseConfig(w.server.URL())
 	require.NoError(t, err)
@@ -52,7 +50,7 @@ func (w *world) urlOf(user, database string) string {
 	return strings.NewReplacer("test@", user+"@", "/postgres?", "/"+database+"?").Replace(w.server.URL())
 }
 
-func openStore(t *testing.T, url string, log *logBuffer) *Store {
+func openStore(t *testing.T, url string, log *testenv.Log) *Store {
 	t.Helper()
 	store, err := Open(t.Context(), url, slog.New(slog.NewTextHandler(log, nil)))
 	require.NoError(t, err)
@@ -105,24 +103,6 @@ func (w *world) requireCounts(pushes, attempts, audits, unreadable int) {
 		counts[place] = w.values("SELECT count(*)::text FROM " + table)[0]
 	}
 	require.Equal(w.t, fmt.Sprint([]int{pushes, attempts, audits, unreadable}), fmt.Sprint(counts))
-}
-
-// logBuffer keeps what stores log.
-type logBuffer struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (b *logBuffer) Write(line []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.Write(line)
-}
-
-func (b *logBuffer) String() string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.text.String()
 }
 
 var start = time.Date(2026, time.November, 27, 9, 0, 0, 123e6, time.UTC)

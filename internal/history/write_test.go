@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
+	"pushq/internal/testenv"
 	"pushq/tasks"
 )
 
@@ -287,7 +288,7 @@ func TestLongTexts(t *testing.T) {
 
 func TestNothingToWriteNeedsNoDatabase(t *testing.T) {
 	t.Parallel()
-	store := openStore(t, "postgres://127.0.0.1:1/none", &logBuffer{})
+	store := openStore(t, "postgres://127.0.0.1:1/none", &testenv.Log{})
 	require.NoError(t, store.Write(t.Context(), nil))
 }
 
