@@ -42,7 +42,7 @@ const publishTimeout = 10 * time.Second
 
 // takeMessage makes a message safe: as a push in Redis, or in the queue of failures if
 // it cannot be used. While neither can be reached, its error keeps it in hand.
-func (s *service) takeMessage(ctx context.Context, body []byte, _ map[string]any) error {
+func (s *service) takeMessage(ctx context.Context, body []byte) error {
 	err := s.storeMessage(ctx, body)
 	if isUnusable(err) {
 		if err := s.publishFailure(ctx, rabbitmq.FailedMessage(body, err.Error(), time.Now())); err != nil {

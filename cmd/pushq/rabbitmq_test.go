@@ -29,7 +29,7 @@ func TestAMessageThatMakesTheIntakePanicIsAFailure(t *testing.T) {
 	defer s.publisher.Close()
 	s.redisChecked.Store(true)
 	message := testenv.Notification()
-	require.NoError(t, s.takeMessage(t.Context(), message, nil))
+	require.NoError(t, s.takeMessage(t.Context(), message))
 	failed := takeFailures(t, rabbit, 1)[string(message)]
 	require.Equal(t, "pushq has a bug, its log says more", failed.Reason)
 	require.Contains(t, log.String(), "storeMessage")

@@ -64,7 +64,22 @@ func (a address) connect(ctx context.Context, name string, prepare func(*amqp.Co
 	if socket != nil {
 		_ = socket.Close() // the library leaves it open after some errors
 	}
-	return nil, fmt.Errorf("connect to RabbitMQ at %s: %w", a.host, err)
+	return nil, fmt.Errorf("connect to RabbitMQ at %s: %w%s", a.host, err, advice(err))
+}
+
+// advice says what to do about a refusal.
+func advice(err error) string {
+	refusal, ok := errors.AsType[*amqp.Error](err)
+	switch {
+	case errors.Is(err, amqp.ErrCredentials):
+		return ": see the user and the password in the URL"
+	case errors.Is(err, amqp.ErrVhost):
+		return ": see the virtual host in the URL, and the user's permissions there (rabbitmqctl list_permissions -p VHOST)"
+	case ok && refusal.Code == amqp.AccessRefused:
+		return ": give the user the permissions of docs/deployment.md (rabbitmqctl set_permissions)"
+	default:
+		return ""
+	}
 }
 
 // cut ends the connection at once, with all calls.

@@ -27,7 +27,7 @@ type ConsumerOptions struct {
 	// 30 s at last, and the message stays in hand. So a message may come twice, here or
 	// in another process. Handle must return soon after its context has ended, and must
 	// not change the body.
-	Handle func(ctx context.Context, body []byte, headers map[string]any) error
+	Handle func(ctx context.Context, body []byte) error
 	// Grace is how long a stop lets calls of Handle go on before it ends their contexts,
 	// and a lost connection before another one is made. 0 is five seconds.
 	Grace time.Duration

@@ -17,15 +17,15 @@ import (
 )
 
 // count is a Handle that only counts.
-func (s *seen) count(_ context.Context, body []byte, _ map[string]any) error {
+func (s *seen) count(_ context.Context, body []byte) error {
 	s.in(body)
 	s.out()
 	return nil
 }
 
 // until is a Handle that returns when release is closed, or its context ends.
-func (s *seen) until(release <-chan struct{}) func(ctx context.Context, body []byte, headers map[string]any) error {
-	return func(ctx context.Context, body []byte, _ map[string]any) error {
+func (s *seen) until(release <-chan struct{}) func(ctx context.Context, body []byte) error {
+	return func(ctx context.Context, body []byte) error {
 		s.in(body)
 		defer s.out()
 		select {
@@ -51,24 +51,11 @@ func testHandled(w *world) {
 	require.Equal(w, 200, calls)
 }
 
-func testHeaders(w *world) {
-	w.declare(true, nil)
-	w.put(amqp.Publishing{Headers: amqp.Table{"traceparent": "00-1-2-01"}, Body: []byte("with")}, amqp.Publishing{Body: []byte("without")})
-	arrived := make(chan map[string]any, 1)
-	w.run(func(_ context.Context, body []byte, headers map[string]any) error {
-		if string(body) == "with" {
-			arrived <- headers
-		}
-		return nil
-	}, nil)
-	require.Equal(w, map[string]any{"traceparent": "00-1-2-01"}, <-arrived)
-}
-
 func testLargeMessage(w *world) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB, several frames
 	require.NoError(w, w.publisher(nil).Publish(within(w, patience), w.queue, body))
 	arrived := make(chan []byte, 1)
-	w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+	w.run(func(_ context.Context, body []byte) error {
 		arrived <- body
 		return nil
 	}, nil)
@@ -93,7 +80,7 @@ func testFailures(w *world) {
 	w.putNumbers(3)
 	got := newSeen()
 	var succeeded atomic.Int32
-	w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+	w.run(func(_ context.Context, body []byte) error {
 		defer got.out()
 		if got.in(body) <= 3 {
 			return errors.New("not yet")
@@ -111,8 +98,8 @@ func testFailures(w *world) {
 func testAllFails(w *world) {
 	w.putNumbers(100)
 	got := newSeen()
-	log := &textLog{}
-	consumer := w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+	log := &testenv.Log{}
+	consumer := w.run(func(_ context.Context, body []byte) error {
 		defer got.out()
 		got.in(body)
 		return errors.New("the store is away")
@@ -131,7 +118,7 @@ func testAllFails(w *world) {
 func testPanic(w *world) {
 	w.putNumbers(1)
 	got := newSeen()
-	w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+	w.run(func(_ context.Context, body []byte) error {
 		defer got.out()
 		if got.in(body) <= 2 {
 			panic("on purpose")
@@ -147,7 +134,7 @@ func testPoison(w *world) {
 	w.putNumbers(100)
 	got := newSeen()
 	var handled atomic.Int32
-	consumer := w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+	consumer := w.run(func(_ context.Context, body []byte) error {
 		defer got.out()
 		got.in(body)
 		if string(body) == "3" || string(body) == "30" {
@@ -200,7 +187,7 @@ func testStopWithinGrace(w *world) {
 func testStopWhileFailing(w *world) {
 	w.putNumbers(1)
 	got := newSeen()
-	consumer := w.run(func(_ context.Context, body []byte, _ map[string]any) error {
+	consumer := w.run(func(_ context.Context, body []byte) error {
 		defer got.out()
 		got.in(body)
 		return errors.New("no")
@@ -278,12 +265,12 @@ func testSilentNetwork(w *world) {
 func testWrongPassword(w *world) {
 	const password = "s3cr3t-%25-password"
 	url := "amqp://guest:" + password + "@" + w.server.Addr() + "/"
-	log := &textLog{}
+	log := &testenv.Log{}
 	consumer := w.run(newSeen().count, func(o *ConsumerOptions) {
 		o.URL, o.Log = url, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	testenv.Eventually(w, patience, "a refusal", func() bool { return !errors.Is(consumer.Healthy(), errNotConnected) })
-	require.ErrorContains(w, consumer.Healthy(), "username or password not allowed")
+	require.ErrorContains(w, consumer.Healthy(), "see the user and the password in the URL")
 	require.ErrorContains(w, consumer.Healthy(), w.server.Addr())
 	publisher := w.publisher(func(o *PublisherOptions) { o.URL, o.Log = url, consumer.Log })
 	err := publisher.Publish(within(w, 5*time.Second), w.queue, []byte("{}")) // RabbitMQ refuses after 3 s
@@ -293,6 +280,14 @@ func testWrongPassword(w *world) {
 	for _, text := range []string{consumer.Healthy().Error(), err.Error(), log.String()} {
 		require.NotContains(w, text, "s3cr3t")
 	}
+}
+
+func testMissingPermissions(w *world) {
+	w.server.Control("add_user", "reader", "password")
+	w.server.Control("set_permissions", "reader", "^$", "^$", "^$")
+	consumer := w.run(newSeen().count, func(o *ConsumerOptions) { o.URL = "amqp://reader:password@" + w.server.Addr() + "/" })
+	testenv.Eventually(w, patience, "a refusal", func() bool { return !errors.Is(consumer.Healthy(), errNotConnected) })
+	require.ErrorContains(w, consumer.Healthy(), "rabbitmqctl set_permissions")
 }
 
 func testWrongVirtualHost(w *world) {

@@ -76,5 +76,5 @@ func (h *handling) call(delivery amqp.Delivery) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
 		}
 	}()
-	return h.Handle(h.calling, delivery.Body, delivery.Headers)
+	return h.Handle(h.calling, delivery.Body)
 }

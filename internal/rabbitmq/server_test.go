@@ -25,7 +25,6 @@ func TestWithOneServer(t *testing.T) {
 
 	for name, test := range map[string]func(*world){
 		"what is handled is gone":              testHandled,
-		"headers":                              testHeaders,
 		"a large message":                      testLargeMessage,
 		"prefetch":                             testPrefetch,
 		"failures are repeated":                testFailures,
@@ -41,6 +40,7 @@ func TestWithOneServer(t *testing.T) {
 		"a cut connection brings it again":     testConsumerCut,
 		"a network gone silent":                testSilentNetwork,
 		"a wrong password":                     testWrongPassword,
+		"missing permissions":                  testMissingPermissions,
 		"a wrong virtual host":                 testWrongVirtualHost,
 		"TLS":                                  func(w *world) { testTLS(w, authority, tlsPort) },
 		"published":                            testPublished,

@@ -21,7 +21,7 @@ func TestRestarts(t *testing.T) {
 	const messages = 3000
 	w := newWorld(t, testenv.StartRabbitMQ(t))
 	got := newSeen()
-	slowly := func(_ context.Context, body []byte, _ map[string]any) error {
+	slowly := func(_ context.Context, body []byte) error {
 		got.in(body)
 		defer got.out()
 		time.Sleep(3 * time.Millisecond)

@@ -1,7 +1,6 @@
 package rabbitmq
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -129,7 +128,7 @@ type runningConsumer struct {
 }
 
 // run starts a consumer of the queue; change may be nil.
-func (w *world) run(handle func(ctx context.Context, body []byte, headers map[string]any) error, change func(*ConsumerOptions)) *runningConsumer {
+func (w *world) run(handle func(ctx context.Context, body []byte) error, change func(*ConsumerOptions)) *runningConsumer {
 	w.Helper()
 	options := ConsumerOptions{URL: w.server.URL(), Queue: w.queue, Prefetch: 10, Handle: handle, Log: silent}
 	if change != nil {
@@ -244,22 +243,4 @@ func silentServer(t *testing.T) (address string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener.Addr().String()
-}
-
-// textLog is a log that can be read while others write it.
-type textLog struct {
-	mutex sync.Mutex
-	text  bytes.Buffer
-}
-
-func (l *textLog) Write(line []byte) (int, error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *textLog) String() string {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.String()
 }
