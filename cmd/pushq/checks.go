@@ -20,16 +20,7 @@ const (
 // checks are what the health of this process is made of.
 func (s *service) checks() []api.Check {
 	checks := []api.Check{
-		{Name: "redis", Run: func(ctx context.Context) error {
-			// Not PING, which any master of a cluster answers.
-			if err := s.clients.Read.Exists(ctx, tasks.Swrve.PaceKey()).Err(); err != nil {
-				return errors.New("redis does not answer")
-			}
-			if !s.redisChecked.Load() {
-				return errors.New("redis has not been checked yet, or has been found unfit: see the log")
-			}
-			return nil
-		}},
+		s.redisCheck(),
 		{Name: "clock", Run: func(context.Context) error {
 			if s.clock.Skewed() {
 				return fmt.Errorf("this host's clock is %s off redis' clock", s.clock.Offset().Round(time.Millisecond))
@@ -52,7 +43,6 @@ func (s *service) checks() []api.Check {
 		}},
 	}
 	if s.settings.FCM.Enabled {
-		checks[0].Also = cacheService
 		for _, service := range guardedServices {
 			checks = append(checks, s.breakerCheck(service))
 		}
@@ -77,6 +67,23 @@ func (s *service) checks() []api.Check {
 		}})
 	}
 	return checks
+}
+
+func (s *service) redisCheck() api.Check {
+	check := api.Check{Name: "redis", Run: func(ctx context.Context) error {
+		// Not PING, which any master of a cluster answers.
+		if err := s.clients.Read.Exists(ctx, tasks.Swrve.PaceKey()).Err(); err != nil {
+			return errors.New("redis does not answer")
+		}
+		if !s.redisChecked.Load() {
+			return errors.New("redis has not been checked yet, or has been found unfit: see the log")
+		}
+		return nil
+	}}
+	if s.settings.FCM.Enabled {
+		check.Also = cacheService
+	}
+	return check
 }
 
 // breakerCheck shows what all workers know about a service. While it does not work, pushes

@@ -234,7 +234,7 @@ func (s *service) newServer(dashboard http.Handler, zone *time.Location) *api.Se
 			User:     s.settings.Dashboard.User,
 			Password: s.settings.Dashboard.Password.Reveal(),
 		}
-		options.Intake = &checkedIntake{intake: s.channels[0].intake, service: s}
+		options.Intake = &checkedIntake{intake: s.channels.named(tasks.Swrve.Name).intake, service: s}
 		options.Reader = s.channels
 		options.Channels = s.channels.of()
 		options.Operator = &checkedOperator{operator: s.channels, service: s}
