@@ -84,7 +84,7 @@ func runDev(command *cobra.Command, withFCM bool) error {
 		hostClock: time.Now,
 		log:       log,
 		listening: func(address string) {
-			printDevHelp(command.OutOrStdout(), settings.HTTP, address, simulatorURL, simulated.ledger)
+			printDevHelp(command.OutOrStdout(), settings.HTTP, address, embedded.URL(), simulatorURL, simulated)
 		},
 	}
 	return service.run(command.Context())
@@ -105,7 +105,7 @@ func withDevPrototypes(configured map[string]map[string]config.Secret) map[strin
 	return result
 }
 
-func printDevHelp(out io.Writer, settings config.HTTP, address, simulatorURL, fcmLedger string) {
+func printDevHelp(out io.Writer, settings config.HTTP, address, redisURL, simulatorURL string, simulated devFCM) {
 	scheme, options := "http", ""
 	if settings.TLS.Cert != "" {
 		scheme, options = "https", " --cacert CA"
@@ -113,8 +113,8 @@ func printDevHelp(out io.Writer, settings config.HTTP, address, simulatorURL, fc
 	if len(settings.APIKeys) > 0 {
 		options += " -H 'Authorization: Bearer KEY'"
 	}
-	if fcmLedger != "" {
-		defer printDevFCMHelp(out, scheme, options, address, fcmLedger)
+	if simulated.firebase != nil {
+		defer printDevFCMHelp(out, scheme, options, address, simulated)
 	}
 	fmt.Fprintf(out, `pushq dev: Redis and Swrve are inside this process, whatever redis.url and swrve.url say; nothing survives a restart.
 Prototypes: Hello, Good bye, and those of swrve.messagePrototypePushKeys.
@@ -127,6 +127,8 @@ What the simulated Swrve received:
   curl %s/ledger
 The dashboard, for a browser on this host:
   %s://%s%s
+Its Redis, for pushq's other commands, such as pushq doctor:
+  export PUSHQ_REDIS_URL=%s
 
-`, options, scheme, address, options, scheme, address, simulatorURL, scheme, address, api.DashboardPath)
+`, options, scheme, address, options, scheme, address, simulatorURL, scheme, address, api.DashboardPath, redisURL)
 }

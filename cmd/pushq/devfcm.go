@@ -13,7 +13,7 @@ import (
 type devFCM struct {
 	firebase       *fcmsim.Simulator
 	templates      *templatesim.Simulator
-	url, ledger    string
+	url            string
 	templatesURL   string
 	serviceAccount []byte
 }
@@ -35,7 +35,6 @@ func (d *devFCM) start() (err error) {
 	if d.url, err = d.firebase.Start("127.0.0.1:0"); err != nil {
 		return err
 	}
-	d.ledger = d.url + "/ledger"
 	if d.templatesURL, err = d.templates.Start("127.0.0.1:0"); err != nil {
 		return err
 	}
@@ -57,11 +56,13 @@ func (d devFCM) use(settings *config.Config) {
 	settings.Template.URL = d.templatesURL
 }
 
-func printDevFCMHelp(out io.Writer, scheme, options, address, ledger string) {
+func printDevFCMHelp(out io.Writer, scheme, options, address string, simulated devFCM) {
 	fmt.Fprintf(out, `Channel fcm, whatever fcm.* and template.url say. Send a notification:
   curl -i%s %s://%s/notifications -H 'Content-Type: application/json' -d '{"trace_id":"a3f5b9c1-2d4e-4a5f-9b2c-7e8d9f1a2b3c","idempotency_key":"notif_1","user_id":"550e8400-e29b-41d4-a716-446655440000","notification_type":"push","recipient":"fcm_device_token_xyz123","template_code":"welcome_notification","variables":{"name":"Ada","link":"https://example.com/welcome"},"language":"en","metadata":{}}'
 What the simulated Firebase received:
-  curl %s
+  curl %s/ledger
+What the simulated template service was asked for:
+  curl %s/ledger
 
-`, options, scheme, address, ledger)
+`, options, scheme, address, simulated.url, simulated.templatesURL)
 }
