@@ -112,8 +112,8 @@ type Unusable struct {
 	// Gone means that the service has no such template.
 	Gone   bool
 	Reason string
-	// foreign means that it seems to be somebody else who has answered, in the service's
-	// place.
+	// foreign means that the answer is not about the template: it seems to be somebody
+	// else's, in the service's place, or the service takes no questions of pushq.
 	foreign bool
 }
 
@@ -149,6 +149,11 @@ func (c *Client) permitted(ctx context.Context, code, language string) (Template
 	}()
 	template, err := c.request(ctx, code, language)
 	result = resultOf(err)
+	var unavailable *Unavailable
+	if permit.Probe && result == breaker.Bad && errors.As(err, &unavailable) {
+		// It has opened the breaker again. Nobody's attempts pay for finding that out.
+		err = &breaker.OpenError{Service: c.Breaker.Service, After: c.Breaker.OpenFor}
+	}
 	return template, err
 }
 
@@ -222,7 +227,7 @@ func (c *Client) ask(ctx context.Context, code, language string) (Template, erro
 		}
 		return Template{}, gone(code, language)
 	case status != http.StatusOK:
-		return Template{}, &Unusable{Reason: fmt.Sprintf("answered %d %s", status, http.StatusText(status))}
+		return Template{}, &Unusable{foreign: !aboutTemplate(status), Reason: fmt.Sprintf("answered %d %s", status, http.StatusText(status))}
 	case err != nil:
 		return Template{}, noAnswer(ctx, err)
 	case len(body) > maxAnswer:
@@ -251,6 +256,16 @@ func mayPass(status int) bool {
 		return true
 	default:
 		return status >= http.StatusInternalServerError
+	}
+}
+
+// aboutTemplate reports whether another template might get a better answer.
+func aboutTemplate(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		return false
+	default:
+		return status < 300 || status >= 400
 	}
 }
 

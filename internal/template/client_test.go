@@ -342,7 +342,7 @@ func TestBreaker(t *testing.T) {
 	}
 
 	// What is not the service's failure.
-	for _, code := range []string{"notfound-x", "html-x", "401-x", "429-x"} {
+	for _, code := range []string{"notfound-x", "html-x", "400-x", "429-x"} {
 		for range 3 {
 			_, err := client.Get(t.Context(), code, "en")
 			require.Error(t, err)
@@ -375,6 +375,15 @@ func TestBreaker(t *testing.T) {
 	require.Equal(t, 5, simulator.Stats().Requests)
 	require.Positive(t, open.After)
 
+	// A probe that fails is no failure of who makes it.
+	client.Tries = 1
+	before := simulator.Stats().Requests
+	testenv.Eventually(t, 10*openFor, "a probe", func() bool {
+		_, err = client.Get(t.Context(), "welcome_notification", "en")
+		require.ErrorAs(t, err, &open)
+		return simulator.Stats().Requests > before
+	})
+
 	require.NoError(t, simulator.SetTrouble(""))
 	testenv.EventuallyNoError(t, 10*openFor, func() error {
 		_, err := client.Get(t.Context(), "welcome_notification", "en")
@@ -383,6 +392,27 @@ func TestBreaker(t *testing.T) {
 	_, err = client.Get(t.Context(), "welcome_notification", "en")
 	require.NoError(t, err)
 	require.Equal(t, "closed 0", state())
+}
+
+// A service that takes no questions at all is asked a few times, and then others wait.
+func TestARefusalOfPushqItselfIsNotTheTemplates(t *testing.T) {
+	t.Parallel()
+	redis := testenv.StartRedis(t)
+	for _, status := range []string{"401", "403", "407", "302"} {
+		simulator, url := startSimulator(t)
+		client := newClient(Options{URL: url, Breaker: newBreaker(t, redis)})
+		require.NoError(t, redis.Client(t).FlushAll(t.Context()).Err())
+		cache := NewCache(client, time.Minute, time.Minute)
+		var unusable *Unusable
+		for range 5 {
+			_, err := cache.Get(t.Context(), status+"-x", "en")
+			require.ErrorAs(t, err, &unusable, status)
+		}
+		_, err := cache.Get(t.Context(), "welcome_notification", "en")
+		var open *breaker.OpenError
+		require.ErrorAs(t, err, &open, status)
+		require.Equal(t, 5, simulator.Stats().Requests, status)
+	}
 }
 
 func TestWithoutRedisThereIsNoRequest(t *testing.T) {
