@@ -57,8 +57,11 @@ func decide(outcome Outcome, failedProbe, lastAttempt bool, nextAttempt time.Tim
 	}
 }
 
+// postponed puts the push back until the breaker may let it through. asynq keeps whole
+// seconds: without rounding up, it would come too early and be put back again.
 func postponed(outcome Outcome) *deferral {
-	return &deferral{reason: outcome.ErrorMessage, until: time.Now().Add(max(outcome.RetryAfter, shortDelay))}
+	until := time.Now().Add(max(outcome.RetryAfter, shortDelay))
+	return &deferral{reason: outcome.ErrorMessage, until: scheduler.CeilSecond(until)}
 }
 
 // recovererDelay lets a worker that was only cut off from Redis write its

@@ -16,6 +16,17 @@ import (
 	"pushq/tasks"
 )
 
+func TestPostponed(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{0, 1500 * time.Millisecond, time.Minute} {
+		least := time.Now().Add(max(after, shortDelay))
+		until := postponed(Outcome{Verdict: Postponed, RetryAfter: after}).until
+		require.False(t, until.Before(least), after)
+		require.Zero(t, until.Nanosecond(), "asynq cuts fractions of a second off")
+		require.WithinDuration(t, least, until, 2*time.Second)
+	}
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	next := time.Date(2026, 11, 27, 9, 0, 0, 1, time.UTC)

@@ -111,6 +111,32 @@ func (m *mortal) Prepare(_ context.Context, push tasks.Push) (send func() handle
 	}, nil
 }
 
+// While a service is dead for long, what is known of the pushes that wait is not forgotten.
+func TestAPostponedPushKeepsItsStory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	guard := w.guard(func(o *breaker.Options) { o.Failures = 1 })
+	permit, err := guard.Allow(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, permit.Report(t.Context(), breaker.Bad))
+
+	push := newPush("ann")
+	push.CreatedAt = tasks.MillisOf(time.Now().Add(-retention.Dead * 2 / 3))
+	records := tasks.NewRecords(w.clients.Records, tasks.Swrve, retention)
+	_, err = records.Begin(t.Context(), tasks.Attempting{Push: push, Token: "a", Interrupted: time.Minute, MaxAttempts: 3})
+	require.NoError(t, err)
+	_, err = records.Finish(t.Context(), push, tasks.Attempt{Token: "a", Status: tasks.AttemptError, ErrorType: tasks.ErrorSwrve}, "")
+	require.NoError(t, err)
+	record := tasks.Swrve.RecordKey(push.ID)
+	require.NoError(t, w.clients.Records.Expire(t.Context(), record, time.Minute).Err())
+
+	w.accept(push)
+	w.work(workforce{maxAttempts: 3, breaker: guard})
+	w.awaitText(tasks.Swrve.ImmediateQueue(), push.ID, "deferred: breaker: swrve is open")
+	require.Greater(t, w.clients.Records.TTL(t.Context(), record).Val(), retention.Dead/2)
+	require.Len(t, w.await(push.ID, tasks.Pending, 1).Attempts, 1)
+}
+
 // However often a push has to show that the service is still dead, it is not given up.
 func TestFailedProbesDoNotCount(t *testing.T) {
 	t.Parallel()

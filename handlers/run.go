@@ -23,7 +23,7 @@ import (
 const (
 	// busyDelay is how long a push waits whose attempt another run has in hand.
 	busyDelay = 15 * time.Second
-	// staleAttempt is how long after Begin a request may still be made.
+	// staleAttempt is how long after Begin a provider may still be asked to send.
 	staleAttempt = 5 * time.Second
 	// shortDelay is for deferrals whose cause may be over at any time.
 	shortDelay = time.Second
@@ -74,7 +74,7 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	if outcome, deferred := r.checkWindow(r.clock.Now()); outcome != nil {
 		return r.recordWithoutRequest(ctx, *outcome)
 	} else if deferred != nil {
-		return r.deferToWindow(ctx, deferred)
+		return r.keepStory(ctx, deferred)
 	}
 	send, instead := r.prepare()
 	if instead == nil {
@@ -105,7 +105,7 @@ func (r *run) prepare() (send func() Outcome, instead *Outcome) {
 // without is the end of a run that makes no request.
 func (r *run) without(ctx context.Context, instead Outcome) error {
 	if instead.Verdict == Postponed {
-		return postponed(instead)
+		return r.keepStory(ctx, postponed(instead))
 	}
 	return r.recordWithoutRequest(ctx, instead)
 }
@@ -141,9 +141,9 @@ func windowDeferral(opening time.Time) *deferral {
 	return &deferral{reason: reason + " opens " + until.UTC().Format(time.RFC3339), until: until}
 }
 
-// deferToWindow keeps the story of earlier attempts until the opening, which may
-// be further off than any retention.
-func (r *run) deferToWindow(ctx context.Context, deferred *deferral) error {
+// keepStory keeps what is known of earlier attempts until the push comes again, which may
+// be further off than any retention, or once more after a service has been dead for long.
+func (r *run) keepStory(ctx context.Context, deferred *deferral) error {
 	if err := r.records.Keep(ctx, r.push, deferred.until); err != nil {
 		r.Metrics.StoreErrors.Inc()
 		r.Log.Warn("the record of a deferred push may expire before it is sent", r.push.LogAttr(), slog.Any("error", err))
@@ -170,7 +170,7 @@ func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
 			return false, r.recordWithoutRequest(ctx, *outcome)
 		} else if deferred != nil {
 			r.slots.GiveBack(slot)
-			return false, r.withdraw(r.deferToWindow(ctx, deferred))
+			return false, r.withdraw(r.keepStory(ctx, deferred))
 		}
 		if begunAt.IsZero() {
 			begunAt = time.Now()

@@ -302,10 +302,51 @@ func TestKeepMakesTheRecordOutliveAWait(t *testing.T) {
 		require.Nil(t, s.record())
 		s.begun("a")
 		s.fail("a", "")
+		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(time.Minute)))
+		s.requireLifetime(testRetention.Dead)
 		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(1000*time.Hour)))
 		s.requireLifetime(1000*time.Hour + testRetention.Dead)
-		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(-time.Hour)))
+		s.push.CreatedAt = MillisOf(time.Now().Add(-testRetention.Dead * 2 / 3)) // it has waited for long
+		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(time.Minute)))
 		s.requireLifetime(testRetention.Dead)
+	})
+}
+
+// A service that is dead for a weekend adds a row with each probe.
+func TestARunOfFailedProbesKeepsItsFirstAndLatest(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		probe := func(name string) {
+			s.begun(name)
+			for range 2 { // the second time because no answer came
+				require.NoError(t, errorOf(s.records.Finish(t.Context(), s.push, Attempt{Token: name, Status: AttemptError, ErrorType: ErrorOther, Probe: true}, "")))
+			}
+		}
+		tokens := func() (tokens []string) {
+			for _, attempt := range s.record().Attempts {
+				tokens = append(tokens, attempt.Token)
+			}
+			return tokens
+		}
+		s.begun("failed")
+		s.fail("failed", "")
+		for number := range 30 {
+			probe(fmt.Sprint(number))
+		}
+		const kept = "failed 0 21 22 23 24 25 26 27 28 29"
+		require.Equal(t, kept, strings.Join(tokens(), " "))
+		require.Equal(t, 1, s.record().Counted())
+
+		record := s.record()
+		record.BudgetFrom = len(record.Attempts) // somebody has retried it
+		s.write(record)
+		for number := range 9 {
+			probe("next " + fmt.Sprint(number))
+		}
+		require.Equal(t, kept+" next 0 next 1 next 2 next 3 next 4 next 5 next 6 next 7 next 8", strings.Join(tokens(), " "))
+		probe("next 9")
+		probe("next 10")
+		require.Equal(t, kept+" next 0 next 2 next 3 next 4 next 5 next 6 next 7 next 8 next 9 next 10", strings.Join(tokens(), " "))
 	})
 }
 

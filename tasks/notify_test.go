@@ -119,6 +119,42 @@ func TestTheClaimOfAPushThatHasEnded(t *testing.T) {
 	}
 }
 
+// While its push is under way, a key must stand for it, however long that takes.
+func TestAKeyIsNotForgottenBeforeItsPush(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		n := newNotifier(t, client)
+		id, _ := n.post()
+		info, err := n.inspect.GetTaskInfo(FCM.ImmediateQueue(), id)
+		require.NoError(t, err)
+		push, err := DecodePush(id, info.Payload)
+		require.NoError(t, err)
+		claim := FCM.ClaimKey(push.ClaimID)
+		soonForgotten := func() { require.NoError(t, client.Expire(t.Context(), claim, time.Minute).Err()) }
+		requireKept := func(after string) {
+			t.Helper()
+			require.InDelta(t, testRetention.Dead.Seconds(), client.TTL(t.Context(), claim).Val().Seconds(), 60, after)
+		}
+
+		soonForgotten()
+		_, err = n.records.Begin(t.Context(), Attempting{Push: push, Token: "a", Interrupted: time.Minute, MaxAttempts: 4})
+		require.NoError(t, err)
+		require.NoError(t, errorOf(n.records.Finish(t.Context(), push, Attempt{Token: "a", Status: AttemptError, ErrorType: ErrorOther}, "")))
+		requireKept("a failed attempt")
+
+		soonForgotten()
+		push.CreatedAt = MillisOf(time.Now().Add(-testRetention.Dead))
+		require.NoError(t, n.records.Keep(t.Context(), push, time.Now()))
+		requireKept("a wait")
+
+		soonForgotten()
+		require.NoError(t, client.Set(t.Context(), claim, NewID(), redis.KeepTTL).Err())
+		_, err = n.records.Begin(t.Context(), Attempting{Push: push, Token: "b", Interrupted: time.Minute, MaxAttempts: 4})
+		require.NoError(t, err)
+		require.NoError(t, errorOf(n.records.Finish(t.Context(), push, Attempt{Token: "b", Status: AttemptError, ErrorType: ErrorOther}, "")))
+		require.LessOrEqual(t, client.TTL(t.Context(), claim).Val(), time.Minute, "the claim of another push")
+	})
+}
+
 func TestAKeyWhosePushDidNotArriveCanBeUsedAgain(t *testing.T) {
 	for _, end := range []State{Failed, GivenUp, Cancelled} {
 		t.Run(string(end), func(t *testing.T) {

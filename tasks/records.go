@@ -237,10 +237,21 @@ func (r *Records) finish(ctx context.Context, f finishing) (recorded State, comp
 	return State(ended), done == 1, nil
 }
 
-// Keep makes the record outlive a wait until the given time, if there is one.
+// Keep makes the record, if there is one, and the claim that names the push outlive a
+// wait until the given time. Both live for the retention of dead pushes after the push is
+// due, or longer; while that is far off, nothing is done.
 func (r *Records) Keep(ctx context.Context, push Push, until time.Time) error {
+	forgotten := push.due().Time().Add(r.retention.Dead)
+	if until.Add(r.retention.Dead / 2).Before(forgotten) {
+		return nil
+	}
 	lifetime := max(time.Until(until), 0) + r.retention.Dead
-	if err := r.redis.Expire(ctx, r.channel.RecordKey(push.ID), lifetime).Err(); err != nil {
+	pipe := r.redis.Pipeline()
+	pipe.Expire(ctx, r.channel.RecordKey(push.ID), lifetime)
+	for _, claim := range claimNaming(r.channel, push) {
+		pipe.Expire(ctx, claim, lifetime)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("keep the record of push %s: %w", push.ID, err)
 	}
 	return nil

@@ -63,6 +63,12 @@ local function finish()
     if ARGV[5] == 'withdraw' and place - 1 > (record.budgetFrom or 0) and attempts[place - 1].uncounted then
       table.remove(attempts, place - 1)
     end
+    -- Of a service that is dead for long, the first of its failed probes and the latest.
+    if outcome.probe and place == #attempts then
+      local first = place
+      while first - 1 > (record.budgetFrom or 0) and attempts[first - 1].probe do first = first - 1 end
+      if place - first >= 10 then table.remove(attempts, first + 1) end
+    end
     record.attempts = attempts
   end
 
@@ -78,6 +84,8 @@ local function finish()
     lifetime = ARGV[8]
   elseif record['end'] then
     lifetime = ARGV[9]
+  else
+    keep_claim(KEYS[3], ARGV[1], lifetime)
   end
   local text = store_record(KEYS[1], ARGV[2], record, lifetime)
   if ended or ARGV[3] ~= '' and ARGV[5] ~= 'withdraw' then tell(ARGV[1], text, ended, ends, attempts_too) end

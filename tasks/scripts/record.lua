@@ -70,6 +70,14 @@ local function mark_claim(claim_key, id, seconds)
   end
 end
 
+-- Makes the claim of a push that is under way live as long as its record, if it is one
+-- that names its push. Others are for as long as they were made for.
+local function keep_claim(claim_key, id, seconds)
+  if string.sub(claim_key, -#id) ~= id and redis.call('GET', claim_key) == id then
+    redis.call('EXPIRE', claim_key, seconds)
+  end
+end
+
 -- Makes a claim that names its push say that the push is under way again. Returns the
 -- push that the claim stands for if that is another one; then nothing changes.
 local function take_back_claim(claim_key, id, seconds)
