@@ -3,8 +3,8 @@ package tasks
 // A Channel names everything that belongs to one destination of pushes: its
 // asynq queues, its task type, and its keys in Redis.
 //
-// Every key carries the channel's name as its hash tag, so that the scripts of
-// one channel never touch two slots of a Redis Cluster.
+// Every key carries the channel's name as its hash tag, or for what belongs to one queue
+// the queue's, as asynq's keys do: no script touches two slots of a Redis Cluster.
 type Channel struct {
 	// Name is shown in logs and metrics and is part of every key: "swrve".
 	Name string

@@ -54,7 +54,7 @@ func WriteIdempotencyStates(ctx context.Context, client redis.UniversalClient, c
 	for _, record := range ended {
 		notification, err := ParseNotification(record.Push.Notification)
 		if err != nil || record.End == "" {
-			continue // it has no key, or somebody has run it again since
+			continue // it has no key, or no end
 		}
 		claim := claims.Get(ctx, channel.ClaimKey(record.Push.claimID()))
 		tellings = append(tellings, telling{record: record, key: notification.IdempotencyKey, claim: claim})

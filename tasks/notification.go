@@ -119,8 +119,8 @@ func invalidMessage(problem string) error {
 	return &InvalidNotificationError{[]FieldError{{Problem: problem}}}
 }
 
-// checkDepth reads the whole message, so it also finds what is no JSON: bytes after the
-// value, names that come twice, text that is not UTF-8.
+// checkDepth reads the whole message, so it also finds what is no JSON: names that come
+// twice, text that is not UTF-8. A second value after the first is for others to find.
 func checkDepth(message []byte) error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(message))
 	for {

@@ -328,7 +328,8 @@ func (o *Operator) run(ctx context.Context, task *asynq.TaskInfo, push Push) err
 }
 
 // cancel marks the record before it archives the task: a worker that takes the
-// task in between is refused by Begin, and archives it itself.
+// task in between is refused by Begin, and archives it itself, if not now then when its
+// run gets as far as that (it may be put back for its window or a breaker before).
 func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
 	if !slices.Contains(CancellableStates(), found.State) {
 		return &StateError{Action: "cancelled", State: found.State}
@@ -362,7 +363,7 @@ func (o *Operator) archive(ctx context.Context, queue, id string) error {
 	if err == nil || errors.Is(err, asynq.ErrTaskNotFound) {
 		return nil
 	}
-	// A worker that has it now will archive it, and may have done so.
+	// A worker that has it now will archive it (see cancel), and may have done so.
 	if now, lookErr := o.reader.look(ctx, id); lookErr == nil && (now.State == InMemory || now.State == Cancelled) {
 		return nil
 	}

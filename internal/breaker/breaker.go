@@ -2,7 +2,7 @@
 // for all processes that share a Redis, on Redis' clock.
 //
 // While the breaker is closed, calls that are permitted after the last good one, those
-// that have not been reported included, are fewer than the failures that open it. So a
+// that have not been reported included, are no more than the failures that open it. So a
 // service that has died is called that many times, and then once each time that the
 // breaker has been open for long enough, by all workers together. Without Redis nobody
 // is permitted anything.

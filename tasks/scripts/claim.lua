@@ -7,7 +7,7 @@
 -- ARGV[2] seconds that a new claim lives; 0 to claim nothing
 --
 -- Returns NEW if there was no claim, OPEN for the same content, ENDED for the
--- same content after its push has ended (finish.lua marks that), OTHER for other
+-- same content after its push has ended (record.lua: mark_claim), OTHER for other
 -- content.
 
 local claim = redis.call('GET', KEYS[1])
