@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cancelRecord runs cancel.lua for an end that was seen.
+// cancelRecord runs cancel.lua for an end that was seen. An attempt that is an hour old
+// is that of a worker that has died.
 func (s *story) cancelRecord(seen Millis) string {
 	content, err := s.push.encode()
 	require.NoError(s.t, err)
 	state, err := cancelScript.Run(s.ctx, s.client,
 		[]string{Swrve.RecordKey(s.push.ID), Swrve.DeadKey(), Swrve.ClaimKey(s.push.ID)},
-		s.push.ID, content, int64(seen), seconds(testRetention.Dead), 0, 0).Text()
+		s.push.ID, content, int64(seen), seconds(testRetention.Dead), 0, 0, time.Hour.Milliseconds()).Text()
 	require.NoError(s.t, err)
 	return state
 }
@@ -60,6 +61,24 @@ func TestCancelScriptKeepsTheStory(t *testing.T) {
 		require.Equal(t, string(Cancelled), s.cancelRecord(0))
 		require.Equal(t, attempts, s.record().Attempts)
 		require.Zero(t, client.Exists(t.Context(), Swrve.ClaimKey(s.push.ID)).Val(), "no claim where there was none")
+	})
+}
+
+// A push may wait for its window for hours after its worker has died.
+func TestCancelScriptClosesTheAttemptOfADeadWorker(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.begun("a")
+		s.interrupt("a", time.Hour-time.Minute)
+		require.Equal(t, string(InMemory), s.cancelRecord(0))
+		s.interrupt("a", time.Hour)
+		require.Equal(t, string(Cancelled), s.cancelRecord(0))
+		record := s.record()
+		require.Equal(t, Cancelled, record.End)
+		require.Len(t, record.Attempts, 1)
+		require.Equal(t, AttemptError, record.Attempts[0].Status)
+		require.True(t, record.Attempts[0].MaybeDelivered)
+		require.Contains(t, record.Attempts[0].ErrorMessage, "interrupted")
 	})
 }
 

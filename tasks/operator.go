@@ -5,6 +5,7 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -88,6 +89,10 @@ type Operator struct {
 	// Followers are told of the pushes that the operator cancels. It may be set
 	// before the first use.
 	Followers Followers
+	// Interrupted is the age from which an attempt in process is that of a worker that
+	// has died (InterruptedAfter): its push can be cancelled. It may be set before the
+	// first use; without it, none is.
+	Interrupted time.Duration
 
 	channel   Channel
 	retention Retention
@@ -105,6 +110,7 @@ type Operator struct {
 func NewOperator(client redis.UniversalClient, channel Channel, retention Retention, reader *Reader, zone *time.Location, clock Clock) *Operator {
 	return &Operator{
 		OnCancelled: func() {},
+		Interrupted: math.MaxInt64,
 		channel:     channel, retention: retention, zone: zone, clock: clock, redis: client, reader: reader,
 		inspector: asynq.NewInspectorFromRedisClient(client), asynq: asynq.NewClientFromRedisClient(client),
 	}
@@ -346,6 +352,7 @@ func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInf
 	keys = append(append(keys, o.Followers.Ends...), o.Followers.Attempts...)
 	state, err := cancelScript.Run(ctx, o.redis, keys,
 		id, content, endSeen(record), seconds(o.retention.Dead), len(o.Followers.Ends), len(o.Followers.Attempts),
+		o.Interrupted.Milliseconds(),
 	).Text()
 	if err != nil {
 		return notWritten(err)

@@ -61,6 +61,7 @@ func (s *service) openChannels(retention tasks.Retention, zone *time.Location) {
 		c.intake = tasks.NewIntake(s.clients.Intake, of, retention)
 		c.operator = tasks.NewOperator(s.clients.Read, of, retention, c.reader, zone, s.clock)
 		c.operator.Followers = followers
+		c.operator.Interrupted = tasks.InterruptedAfter(longestRequest(of, s.settings))
 		s.channels = append(s.channels, c)
 	}
 	open(tasks.Swrve, s.settings.Swrve.EffectiveConcurrency(), s.settings.Swrve.Delay(), s.startSwrveWorkers)

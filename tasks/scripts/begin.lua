@@ -56,7 +56,6 @@ end
 local brake = ARGV[8] == '1' and redis.call('PTTL', KEYS[3]) or 0
 if brake > 0 then return {'BRAKED', brake, 0, 0, '', 0} end
 
-local last = attempts[#attempts]
 for number, attempt in ipairs(attempts) do
   if attempt.token == ARGV[3] then
     if attempt.status == 'IN_PROCESS' and number == #attempts then
@@ -67,15 +66,8 @@ for number, attempt in ipairs(attempts) do
   end
 end
 
-local interrupted = 0
-if last and last.status == 'IN_PROCESS' then
-  if now - last.startedAt < tonumber(ARGV[4]) then return {'BUSY', 0, 0, 0, '', 0} end
-  last.status = 'ERROR'
-  last.errorType = 'OTHER'
-  last.errorMessage = 'interrupted: the worker stopped before it could record an outcome'
-  last.maybeDelivered = true
-  interrupted = #attempts
-end
+local interrupted = close_interrupted(attempts, tonumber(ARGV[4]))
+if not interrupted then return {'BUSY', 0, 0, 0, '', 0} end
 
 local ended = record['end']
 if ended and ARGV[7] ~= '1' then return {'ENDED', 0, 0, 0, ended, 0} end

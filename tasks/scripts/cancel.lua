@@ -13,18 +13,18 @@
 -- ARGV[4] seconds that the record lives after the end
 -- ARGV[5] number of streams that are told of ends
 -- ARGV[6] number of streams that are told of every attempt
+-- ARGV[7] milliseconds after which an attempt in process counts as interrupted
 --
 -- Returns CANCELLED, or the state that forbids it: IN_MEMORY (an attempt is in
 -- process), SENT, or an end that another run has written since the caller
 -- looked. May be repeated.
 
 local record = decode_record(redis.call('GET', KEYS[1]), ARGV[2])
-for _, attempt in ipairs(record.attempts or {}) do
+local attempts = record.attempts or {}
+for _, attempt in ipairs(attempts) do
   if attempt.status == 'OK' then return 'SENT' end
 end
-for _, attempt in ipairs(record.attempts or {}) do
-  if attempt.status == 'IN_PROCESS' then return 'IN_MEMORY' end
-end
+if not close_interrupted(attempts, tonumber(ARGV[7])) then return 'IN_MEMORY' end
 if record['end'] == 'CANCELLED' then return 'CANCELLED' end
 if record['end'] and (record.endedAt or 0) ~= tonumber(ARGV[3]) then return record['end'] end
 

@@ -59,6 +59,20 @@ local function tell(id, text, ended, ends, attempts)
   end
 end
 
+-- Closes the last attempt if it has been in process for so many milliseconds: its worker
+-- has died. Returns its number then, 0 if it is not in process, and nil if it may still
+-- end.
+local function close_interrupted(attempts, milliseconds)
+  local last = attempts[#attempts]
+  if not last or last.status ~= 'IN_PROCESS' then return 0 end
+  if now - last.startedAt < milliseconds then return nil end
+  last.status = 'ERROR'
+  last.errorType = 'OTHER'
+  last.errorMessage = 'interrupted: the worker stopped before it could record an outcome'
+  last.maybeDelivered = true
+  return #attempts
+end
+
 -- Marks the claim of an idempotency key, if there is one, as that of a push that has
 -- ended, and gives it so long to live. A claim whose key does not end in the push's id
 -- names its push (notify.go), and may name another one by now.
