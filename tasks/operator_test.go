@@ -111,6 +111,21 @@ func (d *desk) listed(state State, id string) bool {
 	return false
 }
 
+// A worker that had the push in hand when it was cancelled may have put it back.
+func TestACancelledPushThatWaitsToBeRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	push := d.inState(Retry)
+	require.NoError(t, NewRecords(d.client, d.channel, testRetention).End(t.Context(), push, Cancelled))
+	report := d.get(push.ID)
+	require.Equal(t, Cancelled, report.State)
+	require.Zero(t, report.NextAttemptAt)
+	require.True(t, d.listed(Cancelled, push.ID))
+	require.False(t, d.listed(Retry, push.ID))
+	require.NoError(t, d.operator(time.Now()).Retry(t.Context(), push.ID))
+	require.Equal(t, Pending, d.get(push.ID).State)
+}
+
 func TestRetryInEveryState(t *testing.T) {
 	t.Parallel()
 	for _, state := range States() {

@@ -137,7 +137,7 @@ func report(id string, task *asynq.TaskInfo, record *Record) (Report, error) {
 		// handler ends it FAILED.
 		result.Push, _ = pushOf(id, task)
 	}
-	if task != nil && (task.State == asynq.TaskStateScheduled || task.State == asynq.TaskStateRetry) && state != Sent {
+	if task != nil && (task.State == asynq.TaskStateScheduled || task.State == asynq.TaskStateRetry) && !state.Ended() {
 		result.NextAttemptAt = task.NextProcessAt.UTC()
 	}
 	return result, nil

@@ -70,7 +70,7 @@ func taskState(task *asynq.TaskInfo, record *Record) State {
 	case asynq.TaskStateActive:
 		return InMemory
 	case asynq.TaskStateRetry:
-		return retryState(task.LastErr)
+		return retryState(task.LastErr, record)
 	case asynq.TaskStateArchived:
 		return archivedState(task.LastErr, record)
 	case asynq.TaskStateCompleted:
@@ -80,8 +80,11 @@ func taskState(task *asynq.TaskInfo, record *Record) State {
 	}
 }
 
-func retryState(lastError string) State {
+func retryState(lastError string, record *Record) State {
 	switch {
+	case record != nil && record.End == Cancelled:
+		// A worker had it in hand when it was cancelled, and put it back. Begin refuses it.
+		return Cancelled
 	case strings.HasPrefix(lastError, WindowPrefix):
 		return Scheduled
 	case strings.HasPrefix(lastError, DeferredPrefix):

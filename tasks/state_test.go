@@ -68,15 +68,16 @@ var stateRules = []struct {
 	{state: asynq.TaskStateCompleted, texts: lastErrors, want: Sent},
 	{state: asynq.TaskStateAggregating, texts: lastErrors, want: Pending}, // pushq uses no groups
 
-	{state: asynq.TaskStateRetry, want: Scheduled, texts: []string{"deferred: window opens 2026-11-27T09:00:00Z"}},
+	{state: asynq.TaskStateRetry, want: Scheduled, texts: []string{"deferred: window opens 2026-11-27T09:00:00Z"},
+		except: map[string]State{"ended CANCELLED": Cancelled}},
 	{state: asynq.TaskStateRetry, want: Pending, texts: []string{
 		"deferred: shutdown", "deferred: brake: the provider asked to wait",
-	}},
+	}, except: map[string]State{"ended CANCELLED": Cancelled}},
 	{state: asynq.TaskStateRetry, want: Retry, texts: []string{
 		"", "attempt failed: SWRVE 503: no room", "asynq: task lease expired", "context canceled",
 		"failed: SWRVE 400: no such user", "given up: OTHER: no answer",
 		"some text that is not pushq's", "it failed: like this",
-	}},
+	}, except: map[string]State{"ended CANCELLED": Cancelled}},
 
 	{state: asynq.TaskStateArchived, want: Failed, texts: []string{"failed: SWRVE 400: no such user"},
 		except: map[string]State{"ended CANCELLED": Cancelled, "retried since": Cancelled}},
