@@ -23,7 +23,9 @@ func FuzzRecords(f *testing.F) {
 	store := &Store{log: slog.New(slog.DiscardHandler)}
 	f.Fuzz(func(t *testing.T, id string, record []byte) {
 		batch := &pgx.Batch{}
-		store.queue(batch, Row{Channel: tasks.FCM.Name, PushID: id, Record: record})
+		row := Row{Channel: tasks.FCM.Name, PushID: id, Record: record}
+		decoded, err := decode(row)
+		store.queue(batch, decodedRow{row, decoded, err})
 		require.NotZero(t, batch.Len())
 		for _, query := range batch.QueuedQueries {
 			for _, argument := range query.Arguments {

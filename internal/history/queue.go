@@ -18,7 +18,7 @@ const (
 INSERT INTO push_notifications (id, channel, status, platform, message_prototype_key, push_key, message, cron_expression,
 	time_zone, created_at, ended_at, attempt_count, budget_from, trace_id, user_id, template_code, notification)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
-ON CONFLICT (id) DO UPDATE SET
+ON CONFLICT (id, created_at) DO UPDATE SET
 	(status, ended_at, attempt_count, budget_from) = (excluded.status, excluded.ended_at, excluded.attempt_count, excluded.budget_from)
 WHERE (excluded.status = 'SENT', excluded.attempt_count, excluded.budget_from, coalesce(excluded.ended_at, '-infinity'))
 	> (push_notifications.status = 'SENT', push_notifications.attempt_count, push_notifications.budget_from,
@@ -26,10 +26,10 @@ WHERE (excluded.status = 'SENT', excluded.attempt_count, excluded.budget_from, c
 
 	// An interrupted attempt has no millis, until its outcome comes late.
 	upsertAttempt = `
-INSERT INTO send_attempts (push_id, token, number, status, started_at, millis, error_type, error_code, error_message,
-	stack_trace, maybe_delivered)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-ON CONFLICT (push_id, token) DO UPDATE SET
+INSERT INTO send_attempts (push_id, push_created_at, token, number, status, started_at, millis, error_type, error_code,
+	error_message, stack_trace, maybe_delivered)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (push_id, push_created_at, token) DO UPDATE SET
 	(status, started_at, millis, error_type, error_code, error_message, stack_trace, maybe_delivered) =
 	(excluded.status, excluded.started_at, excluded.millis, excluded.error_type, excluded.error_code, excluded.error_message,
 		excluded.stack_trace, excluded.maybe_delivered)
@@ -48,13 +48,13 @@ ON CONFLICT DO NOTHING`
 )
 
 // queue adds what is to be written of a record, and reports whether it could be read.
-func (s *Store) queue(batch *pgx.Batch, row Row) (readable bool) {
-	record, err := decode(row)
+func (s *Store) queue(batch *pgx.Batch, decoded decodedRow) (readable bool) {
+	err := decoded.err
 	if err == nil {
-		err = queueRecord(batch, row.Channel, record)
+		err = queueRecord(batch, decoded.row.Channel, decoded.record)
 	}
 	if err != nil {
-		s.queueUnreadable(batch, row, err)
+		s.queueUnreadable(batch, decoded.row, err)
 	}
 	return err == nil
 }
@@ -72,15 +72,15 @@ func queueRecord(batch *pgx.Batch, channel string, record tasks.Record) error {
 	if err != nil {
 		return fmt.Errorf("read the metadata: %w", err)
 	}
-	id, endedAt := storable(push.ID), timeOrNull(record.EndedAt)
+	id, createdAt, endedAt := storable(push.ID), push.CreatedAt.Time(), timeOrNull(record.EndedAt)
 	attempts, state := counted(record.Attempts), string(stateOf(record))
 	batch.Queue(upsertPush, id, storable(channel), state, textOrNull(push.Platform), textOrNull(push.MessagePrototypeKey),
 		textOrNull(push.PushKey), textOrNull(push.Message), textOrNull(push.CronExpression), textOrNull(push.TimeZone),
-		push.CreatedAt.Time(), endedAt, len(attempts), record.BudgetFrom,
+		createdAt, endedAt, len(attempts), record.BudgetFrom,
 		textOrNull(cmp.Or(notification.TraceID, push.Trace.Name())), textOrNull(notification.UserID), textOrNull(notification.TemplateCode), message)
 	for place, attempt := range attempts {
 		token := cmp.Or(storable(attempt.Token), strconv.Itoa(place+1))
-		batch.Queue(upsertAttempt, id, token, place+1, string(attempt.Status), timeOrNull(attempt.StartedAt),
+		batch.Queue(upsertAttempt, id, createdAt, token, place+1, string(attempt.Status), timeOrNull(attempt.StartedAt),
 			attempt.Millis, textOrNull(string(attempt.ErrorType)), numberOrNull(attempt.ErrorCode), textOrNull(attempt.ErrorMessage),
 			textOrNull(attempt.StackTrace), attempt.MaybeDelivered)
 	}

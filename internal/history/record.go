@@ -10,6 +10,13 @@ import (
 	"pushq/tasks"
 )
 
+// A decodedRow is a row and what it says, or why that cannot be read.
+type decodedRow struct {
+	row    Row
+	record tasks.Record
+	err    error
+}
+
 // decode reads a record whose times PostgreSQL knows.
 func decode(row Row) (tasks.Record, error) {
 	var read struct {

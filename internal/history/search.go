@@ -155,33 +155,41 @@ func scanEntry(row pgx.CollectableRow) (Entry, error) {
 	return entry, err
 }
 
-// addAttempts reads the attempts of all entries at once.
-func (s *Store) addAttempts(ctx context.Context, entries []Entry) error {
-	places := make(map[string]int, len(entries))
-	ids := make([]string, len(entries))
-	for place, entry := range entries {
-		ids[place] = entry.Report.Push.ID
-		places[ids[place]] = place
-	}
-	rows, err := s.pool.Query(ctx, `
-SELECT push_id, token, status, started_at, millis, coalesce(error_type, ''), coalesce(error_code, 0),
+const attemptsOf = `
+SELECT push_id, push_created_at, token, status, started_at, millis, coalesce(error_type, ''), coalesce(error_code, 0),
 	coalesce(error_message, ''), coalesce(stack_trace, ''), maybe_delivered
 FROM send_attempts
-WHERE push_id = ANY(@ids)
-ORDER BY push_id, number, started_at`, pgx.NamedArgs{"ids": ids})
+WHERE (push_id, push_created_at) IN (SELECT * FROM unnest(@ids::text[], @times::timestamptz[]))
+ORDER BY push_id, number, started_at`
+
+// addAttempts reads the attempts of all entries at once.
+func (s *Store) addAttempts(ctx context.Context, entries []Entry) error {
+	type push struct {
+		id        string
+		createdAt tasks.Millis
+	}
+	places := make(map[push]int, len(entries))
+	ids, times := make([]string, len(entries)), make([]time.Time, len(entries))
+	for place, entry := range entries {
+		found := entry.Report.Push
+		ids[place], times[place] = found.ID, found.CreatedAt.Time()
+		places[push{found.ID, found.CreatedAt}] = place
+	}
+	rows, err := s.pool.Query(ctx, attemptsOf, pgx.NamedArgs{"ids": ids, "times": times})
 	if err != nil {
 		return err
 	}
 	var id string
+	var createdAt time.Time
 	var startedAt *time.Time
 	var attempt tasks.Attempt
-	_, err = pgx.ForEachRow(rows, []any{&id, &attempt.Token, &attempt.Status, &startedAt, &attempt.Millis, &attempt.ErrorType,
+	_, err = pgx.ForEachRow(rows, []any{&id, &createdAt, &attempt.Token, &attempt.Status, &startedAt, &attempt.Millis, &attempt.ErrorType,
 		&attempt.ErrorCode, &attempt.ErrorMessage, &attempt.StackTrace, &attempt.MaybeDelivered}, func() error {
 		attempt.StartedAt = 0
 		if startedAt != nil {
 			attempt.StartedAt = tasks.MillisOf(*startedAt)
 		}
-		report := &entries[places[id]].Report
+		report := &entries[places[push{id, tasks.MillisOf(createdAt)}]].Report
 		report.Attempts = append(report.Attempts, attempt)
 		return nil
 	})

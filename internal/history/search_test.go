@@ -1,11 +1,11 @@
 package history
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"pushq/internal/testenv"
@@ -79,6 +79,39 @@ func TestSearch(t *testing.T) {
 	require.True(t, page.Entries[1].EndedAt.IsZero())
 }
 
+// An idempotency key that is used again long after gives another push the same id.
+func TestSearchTellsPushesOfOneIDApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	former, latter := swrvePush("ada"), swrvePush("bob")
+	latter.CreatedAt = at(31 * 24 * 3600)
+	w.write(
+		row(tasks.Swrve, "01", sent(latter)),
+		row(tasks.Swrve, "01", tasks.Record{Push: former, Attempts: []tasks.Attempt{failed("a", at(1)), failed("first", at(2))}, End: tasks.GivenUp, EndedAt: at(3)}),
+	)
+	var found []string
+	query := Query{Limit: 1}
+	for {
+		page, err := w.store.Search(t.Context(), query)
+		require.NoError(t, err)
+		for _, entry := range page.Entries {
+			line := []string{entry.Report.Push.PushKey, string(entry.Report.State)}
+			for _, attempt := range entry.Report.Attempts {
+				line = append(line, attempt.Token, string(attempt.Status))
+			}
+			found = append(found, strings.Join(line, " "))
+		}
+		if query.Cursor = page.Next; query.Cursor == "" {
+			break
+		}
+	}
+	require.Equal(t, []string{"bob SENT first OK", "ada GIVEN_UP a ERROR first ERROR"}, found)
+	page, err := w.store.Search(t.Context(), Query{Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, page.Entries[0].Report.Attempts, 1)
+	require.Len(t, page.Entries[1].Report.Attempts, 2)
+}
+
 func TestForgedCursors(t *testing.T) {
 	t.Parallel()
 	store := openStore(t, "postgres://127.0.0.1:1/none", &testenv.Log{}) // is not asked
@@ -108,7 +141,7 @@ INSERT INTO push_notifications (id, channel, status, push_key, created_at, attem
 SELECT 'PUSH-' || n, 'fcm', CASE WHEN n % 1000 = 0 THEN 'FAILED' ELSE 'SENT' END, CASE WHEN n % 2 = 0 THEN 'user-' || n % 5000 END,
 	$1::timestamptz + n * interval '1 second', 1, 0, 'trace-' || n, CASE WHEN n % 2 = 1 THEN 'user-' || n % 5000 END, 'template-' || n % 1000
 FROM generate_series(1, 50000) n`, start)
-	w.exec(`INSERT INTO send_attempts (push_id, token, number, status, maybe_delivered) SELECT id, 'first', 1, 'OK', false FROM push_notifications`)
+	w.exec(`INSERT INTO send_attempts (push_id, push_created_at, token, number, status, maybe_delivered) SELECT id, created_at, 'first', 1, 'OK', false FROM push_notifications`)
 	w.exec("ANALYZE")
 	cursor := encodeCursor(tasks.Push{ID: "PUSH-40000", CreatedAt: at(40_000)})
 	for name, query := range map[string]Query{
@@ -120,21 +153,19 @@ FROM generate_series(1, 50000) n`, start)
 		query.Limit = 50
 		text, arguments, err := query.sql()
 		require.NoError(t, err)
-		rows, err := w.database.Query(t.Context(), "EXPLAIN ANALYZE "+text, arguments)
-		require.NoError(t, err)
-		var plan []string
-		for rows.Next() {
-			var line string
-			require.NoError(t, rows.Scan(&line))
-			plan = append(plan, line)
-		}
-		require.NoError(t, rows.Err())
-		require.False(t, slices.ContainsFunc(plan, func(line string) bool { return strings.Contains(line, "Seq Scan") }),
-			"%s:\n%s", name, strings.Join(plan, "\n"))
+		w.requireIndexes(name, text, arguments)
 		query.Limit = MaxPage
 		page, err := w.store.Search(t.Context(), query)
 		require.NoError(t, err, name)
 		require.NotEmpty(t, page.Entries, name)
 		require.Len(t, page.Entries[0].Report.Attempts, 1, name)
 	}
+	w.requireIndexes("attempts", attemptsOf, pgx.NamedArgs{"ids": []string{"PUSH-7", "PUSH-8"}, "times": []time.Time{at(7).Time(), at(8).Time()}})
+}
+
+// requireIndexes wants a statement to read no whole table.
+func (w *world) requireIndexes(name, statement string, arguments ...any) {
+	w.t.Helper()
+	plan := strings.Join(w.values("EXPLAIN ANALYZE "+statement, arguments...), "\n")
+	require.NotContains(w.t, plan, "Seq Scan", name)
 }

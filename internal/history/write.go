@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,9 @@ type Row struct {
 
 // Write stores what the records tell that the history does not know yet. It may be
 // repeated, and records of a push may come in any order: a push goes only forward, an
-// attempt is there once, and each end of a notification has one row in the audit log.
+// attempt is there once, and each end of a notification has one row in the audit log. An
+// idempotency key that is used again long after gives another push the same id: a push is
+// its id and the time at which it was accepted.
 //
 // What cannot be stored is kept in unreadable_records, so an error means that the database
 // is away or not well. Then some of the records may be stored, and all are to be written
@@ -29,9 +32,15 @@ func (s *Store) Write(ctx context.Context, rows []Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	ordered := make([]decodedRow, len(rows))
+	for place, row := range rows {
+		record, err := decode(row)
+		ordered[place] = decodedRow{row, record, err}
+	}
 	// In the same order everywhere, so that writers wait for each other without a deadlock.
-	ordered := slices.Clone(rows)
-	slices.SortStableFunc(ordered, func(a, b Row) int { return strings.Compare(a.PushID, b.PushID) })
+	slices.SortStableFunc(ordered, func(a, b decodedRow) int {
+		return cmp.Or(strings.Compare(a.row.PushID, b.row.PushID), cmp.Compare(a.record.Push.CreatedAt, b.record.Push.CreatedAt))
+	})
 	if err := s.write(ctx, ordered); err != nil {
 		return fmt.Errorf("write to the history: %w", explain(err))
 	}
@@ -39,7 +48,7 @@ func (s *Store) Write(ctx context.Context, rows []Row) error {
 }
 
 // write leaves out what the database refuses, which it finds by halving.
-func (s *Store) write(ctx context.Context, rows []Row) error {
+func (s *Store) write(ctx context.Context, rows []decodedRow) error {
 	batch := &pgx.Batch{}
 	putAside := 0
 	for _, row := range rows {
@@ -50,7 +59,7 @@ func (s *Store) write(ctx context.Context, rows []Row) error {
 	err := s.run(ctx, batch)
 	if err != nil && refusesData(err) && len(rows) == 1 {
 		batch, putAside = &pgx.Batch{}, 1
-		s.queueUnreadable(batch, rows[0], err)
+		s.queueUnreadable(batch, rows[0].row, err)
 		err = s.run(ctx, batch)
 	}
 	switch {

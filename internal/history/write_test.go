@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,13 +45,13 @@ func TestColumns(t *testing.T) {
 		 "attempt_count":1,"budget_from":1,"trace_id":null,"user_id":null,"template_code":null,"notification":null}]`,
 		all("push_notifications", "id"))
 	require.JSONEq(t, `[
-		{"push_id":"01FCM","token":"a","number":1,"status":"ERROR","started_at":"2026-11-27T09:00:01.123+00:00","millis":812,
+		{"push_id":"01FCM","push_created_at":"2026-11-27T09:00:00.123+00:00","token":"a","number":1,"status":"ERROR","started_at":"2026-11-27T09:00:01.123+00:00","millis":812,
 		 "error_type":"FCM","error_code":503,"error_message":"Service Unavailable","stack_trace":null,"maybe_delivered":false},
-		{"push_id":"01FCM","token":"c","number":2,"status":"ERROR","started_at":"2026-11-27T09:00:03.123+00:00","millis":null,
+		{"push_id":"01FCM","push_created_at":"2026-11-27T09:00:00.123+00:00","token":"c","number":2,"status":"ERROR","started_at":"2026-11-27T09:00:03.123+00:00","millis":null,
 		 "error_type":"OTHER","error_code":null,"error_message":"interrupted","stack_trace":null,"maybe_delivered":true},
-		{"push_id":"01FCM","token":"d","number":3,"status":"OK","started_at":"2026-11-27T09:01:04.123+00:00","millis":12,
+		{"push_id":"01FCM","push_created_at":"2026-11-27T09:00:00.123+00:00","token":"d","number":3,"status":"OK","started_at":"2026-11-27T09:01:04.123+00:00","millis":12,
 		 "error_type":null,"error_code":null,"error_message":null,"stack_trace":null,"maybe_delivered":false},
-		{"push_id":"01SWRVE","token":"a","number":1,"status":"ERROR","started_at":"2026-11-27T09:00:01.123+00:00","millis":812,
+		{"push_id":"01SWRVE","push_created_at":"2026-11-27T09:00:00.123+00:00","token":"a","number":1,"status":"ERROR","started_at":"2026-11-27T09:00:01.123+00:00","millis":812,
 		 "error_type":"FCM","error_code":503,"error_message":"Service Unavailable","stack_trace":null,"maybe_delivered":false}]`,
 		all("send_attempts", "push_id, number"))
 	require.JSONEq(t, `[
@@ -63,6 +64,7 @@ func TestColumns(t *testing.T) {
 // life is what the followers of a channel are told of one push that fails, is run again by
 // an operator, fails again, and turns out to have been delivered by the second attempt.
 func life(push tasks.Push) []tasks.Record {
+	at := func(seconds int) tasks.Millis { return push.CreatedAt + at(seconds) - at(0) }
 	lateError, lateOK := failed("b", at(2)), succeeded("b", at(2))
 	a, b, c, d, e := failed("a", at(1)), interrupted("b", at(2)), failed("c", at(3)), failed("d", at(100)), failed("e", at(200))
 	attempts := func(attempts ...tasks.Attempt) []tasks.Attempt { return attempts }
@@ -78,7 +80,7 @@ func life(push tasks.Push) []tasks.Record {
 }
 
 // Whatever is repeated, in whatever order and by how many at once, the history is that of
-// the newest record.
+// the newest record, of each of two pushes that have had the same id.
 func TestOrderAndRepeatsDoNotMatter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -87,7 +89,13 @@ func TestOrderAndRepeatsDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pushes++
 		id := fmt.Sprintf("PUSH-%d", pushes)
-		told := life(fcmPush("user", "welcome"))[:rapid.IntRange(1, 7).Draw(t, "told")]
+		former, latter := fcmPush("user", "welcome"), fcmPush("another-user", "reset")
+		former.CreatedAt = at(-31 * 24 * 3600)
+		lives := [][]tasks.Record{
+			life(former)[:rapid.IntRange(0, 7).Draw(t, "told of the former")],
+			life(latter)[:rapid.IntRange(1, 7).Draw(t, "told of the latter")],
+		}
+		told := slices.Concat(lives...)
 		var order []int
 		for place := range told {
 			for range rapid.IntRange(1, 3).Draw(t, "times") {
@@ -113,29 +121,41 @@ func TestOrderAndRepeatsDoNotMatter(t *testing.T) {
 		}
 		require.NoError(t, writing.Wait())
 
-		newest := told[len(told)-1]
-		ends := []string{}
-		for _, record := range told {
-			if record.End != "" {
-				ends = append(ends, fmt.Sprintf("%s %d", record.End, record.EndedAt))
+		written := func(instant tasks.Millis) string {
+			if instant == 0 {
+				return ""
+			}
+			return instant.Time().Format("2006-01-02 15:04:05.999-07")
+		}
+		states, attempts, ends := []string{}, []string{}, []string{}
+		for _, told := range lives {
+			if len(told) == 0 {
+				continue
+			}
+			newest := told[len(told)-1]
+			created := written(newest.Push.CreatedAt)
+			notification, err := tasks.ParseNotification(newest.Push.Notification)
+			require.NoError(t, err)
+			states = append(states, fmt.Sprint(created, " ", notification.UserID, " ", stateOf(newest), " ", len(newest.Attempts), " ", written(newest.EndedAt)))
+			for place, attempt := range newest.Attempts {
+				attempts = append(attempts, fmt.Sprint(created, " ", place+1, " ", attempt.Token, " ", attempt.Status, " ", attempt.ErrorMessage))
+			}
+			for _, record := range told {
+				if record.End != "" {
+					ends = append(ends, fmt.Sprint(notification.UserID, " ", record.End, " ", written(record.EndedAt)))
+				}
 			}
 		}
-		attempts := []string{}
-		for place, attempt := range newest.Attempts {
-			attempts = append(attempts, fmt.Sprintf("%d %s %s %s", place+1, attempt.Token, attempt.Status, attempt.ErrorMessage))
-		}
-		ended := fmt.Sprint(int64(newest.EndedAt))
 		read := func(query string) []string {
 			values, err := queryTexts(w.t.Context(), w.database, query, id)
 			require.NoError(t, err)
 			return append([]string{}, values...)
 		}
-		require.Equal(t, []string{fmt.Sprintf("%s %d %s", stateOf(newest), len(newest.Attempts), ended)}, read(
-			"SELECT format('%s %s %s', status, attempt_count, coalesce(round(extract(epoch FROM ended_at) * 1000), 0)::bigint) FROM push_notifications WHERE id = $1"))
+		require.Equal(t, states, read(
+			"SELECT format('%s %s %s %s %s', created_at, user_id, status, attempt_count, ended_at) FROM push_notifications WHERE id = $1 ORDER BY created_at"))
 		require.Equal(t, attempts, read(
-			"SELECT format('%s %s %s %s', number, token, status, error_message) FROM send_attempts WHERE push_id = $1 ORDER BY number"))
-		require.Equal(t, ends, read(
-			"SELECT format('%s %s', status, round(extract(epoch FROM ended_at) * 1000)::bigint) FROM audit_logs WHERE push_id = $1 ORDER BY ended_at"))
+			"SELECT format('%s %s %s %s %s', push_created_at, number, token, status, error_message) FROM send_attempts WHERE push_id = $1 ORDER BY push_created_at, number"))
+		require.Equal(t, ends, read("SELECT format('%s %s %s', user_id, status, ended_at) FROM audit_logs WHERE push_id = $1 ORDER BY ended_at"))
 	})
 	require.Empty(t, w.values("SELECT reason FROM unreadable_records"))
 }

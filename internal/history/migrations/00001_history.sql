@@ -3,10 +3,11 @@
 -- Migrations can be repeated, and leave alone what is there: a table that somebody has
 -- dropped is made again by all of them. What follows a table fails if it is not pushq's.
 
--- What became of each push. attempt_count (of those that have an outcome) and
+-- What became of each push. A push is its id and the time at which it was accepted: long
+-- after, an idempotency key gives its id to another one. attempt_count (of those that have an outcome) and
 -- budget_from tell an older story of a push from a newer one.
 CREATE TABLE IF NOT EXISTS push_notifications (
-    id                    text COLLATE "C" PRIMARY KEY,
+    id                    text COLLATE "C" NOT NULL,
     channel               text        NOT NULL,
     status                text        NOT NULL,
     platform              text,
@@ -22,7 +23,8 @@ CREATE TABLE IF NOT EXISTS push_notifications (
     trace_id              text,
     user_id               text,
     template_code         text,
-    notification          jsonb
+    notification          jsonb,
+    PRIMARY KEY (id, created_at)
 );
 
 -- The user of a notification, or the pushKey, which is the user of a Swrve push and may be
@@ -36,6 +38,7 @@ CREATE INDEX IF NOT EXISTS push_notifications_by_template ON push_notifications 
 -- The attempts that have an outcome and count, by the run that made them.
 CREATE TABLE IF NOT EXISTS send_attempts (
     push_id         text COLLATE "C" NOT NULL,
+    push_created_at timestamptz NOT NULL,
     token           text COLLATE "C" NOT NULL,
     number          bigint      NOT NULL,
     status          text        NOT NULL,
@@ -46,12 +49,13 @@ CREATE TABLE IF NOT EXISTS send_attempts (
     error_message   text,
     stack_trace     text,
     maybe_delivered boolean     NOT NULL,
-    PRIMARY KEY (push_id, token)
+    PRIMARY KEY (push_id, push_created_at, token)
 );
 
 -- Dropping push_notifications has taken it away, and left attempts of nothing.
 ALTER TABLE send_attempts DROP CONSTRAINT IF EXISTS send_attempts_push_id_fkey,
-    ADD CONSTRAINT send_attempts_push_id_fkey FOREIGN KEY (push_id) REFERENCES push_notifications (id) ON DELETE CASCADE NOT VALID;
+    ADD CONSTRAINT send_attempts_push_id_fkey FOREIGN KEY (push_id, push_created_at)
+        REFERENCES push_notifications (id, created_at) ON DELETE CASCADE NOT VALID;
 
 -- Each end of a notification. A push that is run again after its end ends once more.
 -- created_at is ended_at, under the name that others sort by.
