@@ -73,6 +73,7 @@ CREATE TABLE IF NOT EXISTS audit_logs (
 );
 
 CREATE INDEX IF NOT EXISTS audit_logs_by_user ON audit_logs (user_id, ended_at);
+CREATE INDEX IF NOT EXISTS audit_logs_by_time ON audit_logs (created_at);
 CREATE INDEX IF NOT EXISTS audit_logs_by_trace ON audit_logs (trace_id);
 
 -- What could not be written to the tables above, byte for byte.
