@@ -127,6 +127,7 @@ func TestWhatTheChannelFCMNeeds(t *testing.T) {
 		"no prefetch":                 {[]string{"PUSHQ_RABBITMQ_PREFETCH=0"}, "rabbitmq.prefetch"},
 		"history by words":            {[]string{"PUSHQ_HISTORY_POSTGRESURL=password=" + hush}, "must be postgres://"},
 		"history by http":             {[]string{"PUSHQ_HISTORY_POSTGRESURL=http://user:" + hush + "@localhost/db"}, "history.postgresUrl (PUSHQ_HISTORY_POSTGRESURL) must be postgres://"},
+		"history without a file":      {[]string{"PUSHQ_HISTORY_POSTGRESURL=postgres://user:" + hush + "@localhost/db?sslrootcert=/none"}, "history.postgresUrl (PUSHQ_HISTORY_POSTGRESURL) has a parameter that cannot be used"},
 		"jitter above one":            {with(v1, "PUSHQ_FCM_RETRY_JITTER=1.5"), "fcm.retry.jitter"},
 	} {
 		t.Run(name, func(t *testing.T) {

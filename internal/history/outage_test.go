@@ -129,17 +129,6 @@ func TestCrashesUnderLoad(t *testing.T) {
 func TestPasswordStaysSecret(t *testing.T) {
 	t.Parallel()
 	const password = "canary-password"
-	for _, url := range []string{
-		"postgres://user:" + password + "@127.0.0.1:1/none?connect_timeout=x",
-		"postgres://user:" + password + "/@127.0.0.1:1/none",
-		"postgres://user:%zz" + password + "@127.0.0.1:1/none",
-		"postgres://user:a/" + password + "@127.0.0.1:1/none",
-		"host=127.0.0.1 password='" + password,
-	} {
-		_, err := Open(t.Context(), url, nil)
-		require.ErrorContains(t, err, "percent-encoded")
-		require.NotContains(t, err.Error(), password)
-	}
 	log := &testenv.Log{}
 	store := openStore(t, "postgres://user:"+password+"@127.0.0.1:1/none", log)
 	err := store.Write(t.Context(), []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))})

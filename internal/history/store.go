@@ -36,7 +36,7 @@ type Stats struct {
 }
 
 const (
-	connectTimeout = 3 * time.Second
+	connectTimeout = 3 * time.Second // unless the URL has a connect_timeout
 	// callTimeout is long for a database that works, and short for a caller that can
 	// only come again.
 	callTimeout = 10 * time.Second
@@ -44,32 +44,46 @@ const (
 	closeTimeout = time.Second
 )
 
-// errURL quotes nothing: pgx leaves a password out only where it recognizes one.
-var errURL = errors.New("must be postgres://user:password@host:5432/database, with what is special in the password percent-encoded")
+// These quote nothing: pgx leaves a password out only where it recognizes one.
+var (
+	errURL        = errors.New("must be postgres://user:password@host:5432/database, with what is special in the password percent-encoded")
+	errParameters = errors.New("has a parameter that cannot be used, " +
+		"or a parameter (sslrootcert, sslcert, sslkey) names a file that cannot be used")
+)
 
-// CheckURL says whether the address of a database can be read. It quotes nothing of it.
-func CheckURL(url string) error {
-	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-		return errURL
+// CheckURL says whether the address of a database can be read, with the files that it
+// names. It quotes nothing of it.
+func CheckURL(text string) error {
+	_, err := readURL(text)
+	return err
+}
+
+func readURL(text string) (*pgxpool.Config, error) {
+	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
+		return nil, errURL
 	}
-	if _, err := pgxpool.ParseConfig(url); err != nil {
-		return errURL
+	config, err := pgxpool.ParseConfig(text)
+	if err == nil {
+		return config, nil
 	}
-	return nil
+	address, _, _ := strings.Cut(text, "?")
+	if _, err := pgxpool.ParseConfig(address); err == nil {
+		return nil, errParameters
+	}
+	return nil, errURL
 }
 
 // Open prepares a history in the database of a postgres:// URL. The database is connected to
 // when the history is first used, and then given its tables; it may be away before that and
 // at any time.
 func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
-	if err := CheckURL(url); err != nil {
+	config, err := readURL(url)
+	if err != nil {
 		return nil, err
 	}
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, errURL
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	config.ConnConfig.ConnectTimeout = connectTimeout
 	if parameters := config.ConnConfig.RuntimeParams; parameters["application_name"] == "" {
 		parameters["application_name"] = "pushq"
 	}
