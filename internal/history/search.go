@@ -155,12 +155,14 @@ func scanEntry(row pgx.CollectableRow) (Entry, error) {
 	return entry, err
 }
 
+// attemptsOf sorts by time first: numbers are places in records, which may leave out old
+// attempts, so that two attempts may have the same one.
 const attemptsOf = `
 SELECT push_id, push_created_at, token, status, started_at, millis, coalesce(error_type, ''), coalesce(error_code, 0),
 	coalesce(error_message, ''), coalesce(stack_trace, ''), maybe_delivered
 FROM send_attempts
 WHERE (push_id, push_created_at) IN (SELECT * FROM unnest(@ids::text[], @times::timestamptz[]))
-ORDER BY push_id, number, started_at`
+ORDER BY push_id, push_created_at, started_at, number`
 
 // addAttempts reads the attempts of all entries at once.
 func (s *Store) addAttempts(ctx context.Context, entries []Entry) error {

@@ -114,6 +114,30 @@ func TestSearchTellsPushesOfOneIDApart(t *testing.T) {
 	require.Len(t, page.Entries[1].Report.Attempts, 2)
 }
 
+// Records may leave out the oldest attempts of many: then several have the same place in
+// theirs.
+func TestSearchShowsAttemptsByTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b, c, d, e := failed("a", at(1)), failed("b", at(2)), failed("c", at(3)), failed("d", at(4)), succeeded("e", at(5))
+	told := []Row{
+		row(tasks.Swrve, "01", tasks.Record{Push: swrvePush("ada"), Attempts: []tasks.Attempt{a, b}}),
+		row(tasks.Swrve, "01", tasks.Record{Push: swrvePush("ada"), Attempts: []tasks.Attempt{b, c}}),
+		row(tasks.Swrve, "01", tasks.Record{Push: swrvePush("ada"), Attempts: []tasks.Attempt{c, d}}),
+		row(tasks.Swrve, "01", tasks.Record{Push: swrvePush("ada"), Attempts: []tasks.Attempt{d, e}, End: tasks.Sent, EndedAt: at(6)}),
+	}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 0, 1, 2}} {
+		for _, place := range order {
+			w.write(told[place])
+		}
+		page, err := w.store.Search(t.Context(), Query{Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, tasks.Sent, page.Entries[0].Report.State)
+		require.Equal(t, []tasks.Attempt{a, b, c, d, e}, page.Entries[0].Report.Attempts)
+		w.exec("DELETE FROM push_notifications")
+	}
+}
+
 func TestForgedCursors(t *testing.T) {
 	t.Parallel()
 	store := openStore(t, "postgres://127.0.0.1:1/none", &testenv.Log{}) // is not asked
