@@ -25,7 +25,9 @@ func newHistorySearchCommand() *cobra.Command {
 		Use:   "search",
 		Short: "Find pushes of the past, newest first",
 		Long: `Find pushes of the past, newest first, in the history that the server keeps if its
-history.postgresUrl is set. A push is there seconds after it has ended.`,
+history.postgresUrl is set. A push is there seconds after its first failed attempt or its
+end. One that is run again after its end shows that until the next attempt has failed or
+the push has ended anew.`,
 		Example: `  pushq history search --user 550e8400-e29b-41d4-a716-446655440000 --since 24h
   pushq history search --status FAILED --template welcome_notification --json`,
 		Args: cobra.NoArgs,

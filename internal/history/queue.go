@@ -73,7 +73,7 @@ func queueRecord(batch *pgx.Batch, channel string, record tasks.Record) error {
 		return fmt.Errorf("read the metadata: %w", err)
 	}
 	id, createdAt, endedAt := storable(push.ID), push.CreatedAt.Time(), timeOrNull(record.EndedAt)
-	attempts, state := counted(record.Attempts), string(stateOf(record))
+	attempts, state := made(record.Attempts), string(stateOf(record))
 	batch.Queue(upsertPush, id, storable(channel), state, textOrNull(push.Platform), textOrNull(push.MessagePrototypeKey),
 		textOrNull(push.PushKey), textOrNull(push.Message), textOrNull(push.CronExpression), textOrNull(push.TimeZone),
 		createdAt, endedAt, len(attempts), record.BudgetFrom,

@@ -49,9 +49,9 @@ func known(instant tasks.Millis) bool {
 	return instant >= 0 && instant < tasks.MillisOf(time.Date(10_000, time.January, 1, 0, 0, 0, 0, time.UTC))
 }
 
-// counted returns the attempts that have an outcome, but for those that were withdrawn
-// before their request.
-func counted(attempts []tasks.Attempt) []tasks.Attempt {
+// made returns the attempts that have an outcome and were not withdrawn before their
+// request. Probes of a dead provider are among them, though the budget leaves them out.
+func made(attempts []tasks.Attempt) []tasks.Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(attempt tasks.Attempt) bool {
 		return attempt.Status == tasks.AttemptInProcess || attempt.Uncounted
 	})

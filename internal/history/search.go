@@ -42,7 +42,8 @@ type Page struct {
 	Next    string // "" if there are no more
 }
 
-// An Entry is a push of the past. Its attempts are those that count and have an outcome.
+// An Entry is a push of the past. Its attempts are those that have an outcome, without those
+// that were withdrawn before their request.
 type Entry struct {
 	Channel string
 	Report  tasks.Report

@@ -4,8 +4,9 @@
 -- dropped is made again by all of them. What follows a table fails if it is not pushq's.
 
 -- What became of each push. A push is its id and the time at which it was accepted: long
--- after, an idempotency key gives its id to another one. attempt_count (of those that have an outcome) and
--- budget_from tell an older story of a push from a newer one.
+-- after, an idempotency key gives its id to another one. attempt_count (of the attempts
+-- below that its newest record has) and budget_from tell an older story of a push from a
+-- newer one.
 CREATE TABLE IF NOT EXISTS push_notifications (
     id                    text COLLATE "C" NOT NULL,
     channel               text        NOT NULL,
@@ -35,7 +36,9 @@ CREATE INDEX IF NOT EXISTS push_notifications_by_status ON push_notifications (s
 CREATE INDEX IF NOT EXISTS push_notifications_by_trace ON push_notifications (trace_id, created_at, id) WHERE trace_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS push_notifications_by_template ON push_notifications (template_code, created_at, id) WHERE template_code IS NOT NULL;
 
--- The attempts that have an outcome and count, by the run that made them.
+-- The attempts that have an outcome, by the run that made them: probes of a dead provider
+-- too, but none that were withdrawn before their request. number is the place among those
+-- of the record that told of the attempt first.
 CREATE TABLE IF NOT EXISTS send_attempts (
     push_id         text COLLATE "C" NOT NULL,
     push_created_at timestamptz NOT NULL,
