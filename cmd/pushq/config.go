@@ -14,7 +14,7 @@ func newConfigCommand() *cobra.Command {
 		Short: "Check every setting, without connecting to anything",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			loaded, err := loadSettings(command, true)
+			loaded, err := loadSettings(command, true, nil)
 			if err != nil {
 				return err
 			}
@@ -30,7 +30,7 @@ func newConfigCommand() *cobra.Command {
 		Short: "Print every setting, its value and where that came from; secrets are masked",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			loaded, err := loadSettings(command, false)
+			loaded, err := loadSettings(command, false, nil)
 			if err != nil {
 				return err
 			}

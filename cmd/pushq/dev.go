@@ -26,7 +26,13 @@ func newDevCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Try pushq with nothing else: embedded Redis, simulated providers, API and workers in one process",
-		Args:  cobra.NoArgs,
+		Long: `Try pushq with nothing else: embedded Redis, simulated providers, API and workers in one
+process. It reads the configuration like the other commands, but redis.url and swrve.url
+have no effect, and fcm.enabled, the address and the key of Firebase, and template.url
+neither: fcm is there with --channels swrve,fcm only, and simulated. rabbitmq.url (with the
+channel fcm) and history.postgresUrl are used, and must be on this host: dev would deliver
+the messages of real users to a simulator.`,
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			for _, name := range channels {
 				if name != tasks.Swrve.Name && name != tasks.FCM.Name {
@@ -48,8 +54,20 @@ func runDev(command *cobra.Command, withFCM bool) error {
 	if err != nil {
 		return err
 	}
-	loaded, err := loadSettings(command, false)
+	simulated, override := devFCM{}, map[string]string{"fcm.enabled": "false"}
+	if withFCM {
+		if simulated, err = startDevFCM(); err != nil {
+			return err
+		}
+		defer simulated.close()
+		override = simulated.settings()
+	}
+	loaded, err := loadSettings(command, false, override)
 	if err != nil {
+		return err
+	}
+	settings := loaded.Config
+	if err := stayOnThisHost(settings); err != nil {
 		return err
 	}
 	logWarnings(log, loaded)
@@ -66,17 +84,8 @@ func runDev(command *cobra.Command, withFCM bool) error {
 	}
 	defer func() { _ = simulator.Close() }()
 
-	settings := loaded.Config
 	settings.Swrve.URL = simulatorURL + "/push"
 	settings.Swrve.MessagePrototypePushKeys = withDevPrototypes(settings.Swrve.MessagePrototypePushKeys)
-	simulated := devFCM{}
-	if withFCM {
-		if simulated, err = startDevFCM(); err != nil {
-			return err
-		}
-		defer simulated.close()
-		simulated.use(&settings)
-	}
 	service := service{
 		settings:  settings,
 		roles:     roles{api: true, worker: true},
@@ -84,7 +93,7 @@ func runDev(command *cobra.Command, withFCM bool) error {
 		hostClock: time.Now,
 		log:       log,
 		listening: func(address string) {
-			printDevHelp(command.OutOrStdout(), settings.HTTP, address, embedded.URL(), simulatorURL, simulated)
+			printDevHelp(command.OutOrStdout(), settings, address, embedded.URL(), simulatorURL, simulated)
 		},
 	}
 	return service.run(command.Context())
@@ -105,19 +114,22 @@ func withDevPrototypes(configured map[string]map[string]config.Secret) map[strin
 	return result
 }
 
-func printDevHelp(out io.Writer, settings config.HTTP, address, redisURL, simulatorURL string, simulated devFCM) {
+func printDevHelp(out io.Writer, settings config.Config, address, redisURL, simulatorURL string, simulated devFCM) {
 	scheme, options := "http", ""
-	if settings.TLS.Cert != "" {
+	if settings.HTTP.TLS.Cert != "" {
 		scheme, options = "https", " --cacert CA"
 	}
-	if len(settings.APIKeys) > 0 {
+	if len(settings.HTTP.APIKeys) > 0 {
 		options += " -H 'Authorization: Bearer KEY'"
 	}
+	fcm := "The channel fcm is off, whatever fcm.enabled says: dev --channels swrve,fcm simulates Firebase, too."
 	if simulated.firebase != nil {
+		fcm = "So are Firebase and the template service, whatever fcm.* and template.url say."
 		defer printDevFCMHelp(out, scheme, options, address, simulated)
 	}
 	fmt.Fprintf(out, `pushq dev: Redis and Swrve are inside this process, whatever redis.url and swrve.url say; nothing survives a restart.
-Prototypes: Hello, Good bye, and those of swrve.messagePrototypePushKeys.
+%s
+%sPrototypes: Hello, Good bye, and those of swrve.messagePrototypePushKeys.
 
 Send a push:
   curl -i%s %s://%s/push -H 'Content-Type: application/json' -d '{"platform":"IOS","messagePrototypeKey":"Hello","pushKey":"463B3209-6E33-4E88-AF52-CDA87C0550EC","message":"Hello client!"}'
@@ -130,5 +142,5 @@ The dashboard, for a browser on this host:
 Its Redis, for pushq's other commands, such as pushq doctor:
   export PUSHQ_REDIS_URL=%s
 
-`, options, scheme, address, options, scheme, address, simulatorURL, scheme, address, api.DashboardPath, redisURL)
+`, fcm, realInDev(settings), options, scheme, address, options, scheme, address, simulatorURL, scheme, address, api.DashboardPath, redisURL)
 }

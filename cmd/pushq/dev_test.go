@@ -2,12 +2,18 @@ package main
 
 import (
 	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/config"
+	"pushq/internal/fcmsim"
 	"pushq/internal/testenv"
 	"pushq/tasks"
 )
@@ -40,4 +46,80 @@ func TestATakenPortNamesTheFlag(t *testing.T) {
 	dev := testenv.StartPushq(t, []string{"dev", "--listen", taken.Addr().String()})
 	require.Equal(t, 1, dev.Wait(30*time.Second))
 	require.Contains(t, strings.Join(dev.Stderr(), "\n"), "--listen")
+}
+
+// addressSettings finds all settings that name another service.
+func addressSettings(section reflect.Type, prefix string) (keys []string) {
+	for number := range section.NumField() {
+		field := section.Field(number)
+		key := prefix + field.Tag.Get("key")
+		if field.Type.Kind() == reflect.Struct {
+			keys = append(keys, addressSettings(field.Type, key+".")...)
+		} else if strings.HasSuffix(strings.ToLower(key), "url") || strings.HasSuffix(key, "Endpoint") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Whatever file lies beside it, dev sends nothing to anybody, and takes nothing from
+// anybody but a service of this host.
+func TestDevBesideAFileOfProduction(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{
+		"redis.url", "swrve.url", "fcm.url", "template.url", "rabbitmq.url", "history.postgresUrl", "tracing.otlpEndpoint",
+	}, addressSettings(reflect.TypeFor[config.Config](), ""), "what does dev do with a new one?")
+	real := testenv.StartFCM(t, fcmsim.Config{})
+	file := filepath.Join(t.TempDir(), "pushq.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("fcm: {enabled: true}\n"), 0o600))
+	dev := func(channels string, settings ...string) *testenv.Process {
+		environment := []string{"PUSHQ_REDIS_URL=redis://127.0.0.1:1", "PUSHQ_SWRVE_URL=http://127.0.0.1:1/push"}
+		for _, setting := range append(real.Settings, settings...) {
+			environment = append(environment, "PUSHQ_"+setting)
+		}
+		return testenv.StartPushq(t, []string{"dev", "--config", file, "--listen", "127.0.0.1:0", "--channels", channels}, environment...)
+	}
+	const local, remote = "user:s3cr3t@127.0.0.1:1", "user:s3cr3t@service.test"
+	rabbitmq, postgres := "RABBITMQ_URL=amqp://", "HISTORY_POSTGRESURL=postgres://"
+
+	t.Run("fcm is off unless it is asked for", func(t *testing.T) {
+		t.Parallel()
+		process := dev("swrve", rabbitmq+remote, postgres+local, "TRACING_OTLPENDPOINT=http://127.0.0.1:1")
+		process.WaitReady()
+		status, _ := tryNotify(t, process, notificationBody("device-1"))
+		require.Equal(t, http.StatusNotFound, status)
+		waitFor(t, process, accept(t, process, "a-user-of-swrve"), tasks.Sent, 10*time.Second)
+		printed := strings.Join(process.Stdout(), "\n")
+		require.Contains(t, printed, "The channel fcm is off")
+		require.NotContains(t, printed, "Real is the RabbitMQ")
+		require.Contains(t, printed, "Real is the PostgreSQL of history.postgresUrl")
+		require.Contains(t, printed, "Real is the collector of tracing.otlpEndpoint")
+	})
+	t.Run("fcm is simulated", func(t *testing.T) {
+		t.Parallel()
+		process := dev("swrve,fcm", rabbitmq+local, "FCM_MODE=legacy", "FCM_SERVERKEY=of-a-gateway")
+		process.WaitReady()
+		id, _ := notify(t, process, notificationBody("device-1"))
+		waitFor(t, process, id, tasks.Sent, 10*time.Second)
+		require.Empty(t, real.Firebase.Ledger())
+		require.Empty(t, real.Templates.Ledger())
+		printed := strings.Join(process.Stdout(), "\n")
+		require.Contains(t, printed, "Real is the RabbitMQ of rabbitmq.url")
+		require.NotContains(t, printed, "Real is the PostgreSQL")
+	})
+	for says, settings := range map[string][]string{
+		"rabbitmq.url names":        {"swrve,fcm", rabbitmq + remote, postgres + local},
+		"history.postgresUrl names": {"swrve", postgres + remote},
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			process := dev(settings[0], settings[1:]...)
+			require.Equal(t, 1, process.Wait(30*time.Second))
+			output := strings.Join(append(process.Stdout(), process.Stderr()...), "\n")
+			require.Contains(t, output, says)
+			require.Contains(t, output, "Unset it")
+			require.NotContains(t, output, "s3cr3t")
+			require.NotContains(t, output, "http listening")
+		})
+	}
 }

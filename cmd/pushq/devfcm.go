@@ -46,18 +46,21 @@ func (d devFCM) close() {
 	_, _ = d.firebase.Close(), d.templates.Close()
 }
 
-// use puts the simulators in the place of what is configured.
-func (d devFCM) use(settings *config.Config) {
-	settings.FCM.Enabled = true
-	settings.FCM.Mode = config.FCMv1
-	settings.FCM.URL = d.url
-	settings.FCM.Project = ""
-	settings.FCM.ServiceAccount = config.Secret(d.serviceAccount)
-	settings.Template.URL = d.templatesURL
+// settings put the simulators in the place of what is configured.
+func (d devFCM) settings() map[string]string {
+	return map[string]string{
+		"fcm.enabled":        "true",
+		"fcm.mode":           config.FCMv1,
+		"fcm.url":            d.url,
+		"fcm.project":        "",
+		"fcm.serviceAccount": string(d.serviceAccount),
+		"fcm.serverKey":      "",
+		"template.url":       d.templatesURL,
+	}
 }
 
 func printDevFCMHelp(out io.Writer, scheme, options, address string, simulated devFCM) {
-	fmt.Fprintf(out, `Channel fcm, whatever fcm.* and template.url say. Send a notification:
+	fmt.Fprintf(out, `Send a notification:
   curl -i%s %s://%s/notifications -H 'Content-Type: application/json' -d '{"trace_id":"a3f5b9c1-2d4e-4a5f-9b2c-7e8d9f1a2b3c","idempotency_key":"notif_1","user_id":"550e8400-e29b-41d4-a716-446655440000","notification_type":"push","recipient":"fcm_device_token_xyz123","template_code":"welcome_notification","variables":{"name":"Ada","link":"https://example.com/welcome"},"language":"en","metadata":{}}'
 What the simulated Firebase received:
   curl %s/ledger

@@ -48,7 +48,7 @@ API keys asks for one; with a key, the server's certificate must be good.`,
 				return err
 			}
 			if server == "" {
-				loaded, err := loadSettings(command, false)
+				loaded, err := loadSettings(command, false, nil)
 				if err != nil {
 					return err
 				}

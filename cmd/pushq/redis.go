@@ -16,7 +16,7 @@ func withRedis(command *cobra.Command, act func(settings config.Config, clients 
 	if err != nil {
 		return err
 	}
-	loaded, err := loadSettings(command, true)
+	loaded, err := loadSettings(command, true, nil)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func serviceCommand(use, short string, roles roles) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			loaded, err := loadSettings(command, true)
+			loaded, err := loadSettings(command, true, nil)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"maps"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -18,13 +19,15 @@ func addListenFlag(command *cobra.Command) {
 	command.Flags().String("listen", "", "address to listen on, such as 127.0.0.1:8081 (http.listen)")
 }
 
-// loadSettings reads the configuration as a command sees it.
-func loadSettings(command *cobra.Command, requireRedis bool) (*config.Loaded, error) {
+// loadSettings reads the configuration as a command sees it. The overrides count more than
+// all that the user sets.
+func loadSettings(command *cobra.Command, requireRedis bool, override map[string]string) (*config.Loaded, error) {
 	file, _ := command.Flags().GetString("config")
 	overrides := make(map[string]string)
 	if listen := command.Flags().Lookup("listen"); listen != nil && listen.Changed {
 		overrides["http.listen"] = listen.Value.String()
 	}
+	maps.Copy(overrides, override)
 	return config.Load(config.Options{File: file, Environ: os.Environ(), Overrides: overrides, RequireRedis: requireRedis})
 }
 

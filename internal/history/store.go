@@ -11,7 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"pushq/internal/loopback"
 )
 
 // Store is a history in a PostgreSQL database. It is safe for concurrent use, by many
@@ -71,6 +74,26 @@ func readURL(text string) (*pgxpool.Config, error) {
 		return nil, errParameters
 	}
 	return nil, errURL
+}
+
+// IsOnThisHost reports whether the database of a URL that CheckURL accepts is one of this
+// host: at a loopback address or a Unix socket. Of several hosts, all must be.
+func IsOnThisHost(url string) bool {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil || !isOnThisHost(config.ConnConfig.Host, config.ConnConfig.Port) {
+		return false
+	}
+	for _, other := range config.ConnConfig.Fallbacks {
+		if !isOnThisHost(other.Host, other.Port) {
+			return false
+		}
+	}
+	return true
+}
+
+func isOnThisHost(host string, port uint16) bool {
+	network, _ := pgconn.NetworkAddress(host, port)
+	return network == "unix" || loopback.Is(host)
 }
 
 // Open prepares a history in the database of a postgres:// URL. The database is connected to

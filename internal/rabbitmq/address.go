@@ -8,6 +8,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"pushq/internal/loopback"
 )
 
 // CheckURL says what is wrong with the address of a RabbitMQ, amqp:// or amqps://
@@ -17,6 +19,13 @@ import (
 func CheckURL(text string) error {
 	_, err := readAddress(text)
 	return err
+}
+
+// IsOnThisHost reports whether the RabbitMQ of a URL that CheckURL accepts can be reached
+// from this host only.
+func IsOnThisHost(text string) bool {
+	uri, err := amqp.ParseURI(text)
+	return err == nil && loopback.Is(uri.Host)
 }
 
 // An address is what a URL says.

@@ -46,3 +46,14 @@ func TestAddressIsNotQuoted(t *testing.T) {
 		}
 	}
 }
+
+func TestIsOnThisHost(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]bool{
+		"amqp://": true, "amqp://localhost": true, "amqps://guest:guest@127.0.0.1:5671/live": true, "amqp://[::1]:1234/": true,
+		"amqp://broker": false, "amqp://10.0.0.1/localhost": false, "amqp://localhost:s3cr3t@broker": false, "amqp://localhost.example": false,
+		"amqp://user:s3cr3t%@localhost": false,
+	} {
+		require.Equal(t, want, IsOnThisHost(url), url)
+	}
+}
