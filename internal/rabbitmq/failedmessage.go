@@ -13,14 +13,28 @@ import (
 //	{"original_message":{…},"failure_reason":"…","failed_at":"2025-11-11T10:32:00Z"}
 //
 // The original is kept as it is, without its insignificant white space. One that is not
-// JSON becomes a string; one that is not even UTF-8, a string in base64. Of one with more
-// than 4 MiB only the first 64 KiB are kept, as a string, and the reason says so: written
-// as JSON it may have six times the bytes that it had, and more than RabbitMQ takes.
+// JSON becomes a string; one that is not even UTF-8, a string in base64. The result has at
+// most 8 MiB, less than RabbitMQ takes unless told otherwise (max_message_size): where it
+// would have more, only the first 64 KiB of the original are kept, as a string, and the
+// reason says so.
 func FailedMessage(original []byte, reason string, at time.Time) []byte {
-	if length := len(original); length > maxOriginal {
-		original = bytes.ToValidUTF8(original[:keptOfLarge], []byte("\uFFFD"))
-		reason += fmt.Sprintf(" (the message has %d bytes, of which these are the first)", length)
+	length := len(original)
+	if length <= maxMessage { // a longer one may have six times its bytes when written
+		if message := failedMessage(original, reason, at); len(message) <= maxMessage {
+			return message
+		}
 	}
+	kept := bytes.ToValidUTF8(original[:min(length, keptOfLarge)], []byte("\uFFFD"))
+	reason = fmt.Sprintf("%s (the message has %d bytes, of which these are the first)", reason[:min(len(reason), keptOfLarge)], length)
+	return failedMessage(kept, reason, at)
+}
+
+const (
+	maxMessage  = 8 << 20
+	keptOfLarge = 64 << 10
+)
+
+func failedMessage(original []byte, reason string, at time.Time) []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
@@ -32,11 +46,6 @@ func FailedMessage(original []byte, reason string, at time.Time) []byte {
 	}{embeddable(original), reason, at.UTC().Format(time.RFC3339)})
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 }
-
-const (
-	maxOriginal = 4 << 20
-	keptOfLarge = 64 << 10
-)
 
 func embeddable(original []byte) any {
 	switch {

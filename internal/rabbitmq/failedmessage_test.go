@@ -3,6 +3,7 @@ package rabbitmq
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -48,16 +49,31 @@ func TestFailedMessageOfALargeOne(t *testing.T) {
 		require.NoError(t, json.Unmarshal(FailedMessage(original, "too large", failedAt), &message))
 		return message.Original, message.Reason
 	}
-	kept, reason := read(bytes.Repeat([]byte("x"), maxOriginal))
-	require.Len(t, kept, maxOriginal)
+	const around = len(`{"original_message":"","failure_reason":"too large","failed_at":"2025-11-11T10:32:00Z"}`)
+	kept, reason := read(bytes.Repeat([]byte("x"), maxMessage-around))
+	require.Len(t, kept, maxMessage-around)
 	require.Equal(t, "too large", reason)
-	for _, filling := range []string{"x", "\x00", "é", "\xff"} {
-		large := []byte(strings.Repeat(filling, maxOriginal)[:maxOriginal+1-len(filling)%2] + "!")
-		kept, reason = read(large)
-		require.NotEmpty(t, kept)
-		require.LessOrEqual(t, len(kept), 3*keptOfLarge)
-		require.Contains(t, reason, "too large (the message has")
-		require.Less(t, len(FailedMessage(large, reason, failedAt)), 1<<20)
+	for _, length := range []int{maxMessage - around + 1, 2 * maxMessage} {
+		for _, filling := range []string{"x", "\x00", "é", "\xff", "\x00\xff"} {
+			large := []byte(strings.Repeat(filling, length/len(filling)+1))
+			kept, reason = read(large)
+			require.NotEmpty(t, kept)
+			require.LessOrEqual(t, len(kept), 3*keptOfLarge)
+			require.Equal(t, fmt.Sprintf("too large (the message has %d bytes, of which these are the first)", len(large)), reason)
+		}
+	}
+}
+
+// RabbitMQ refuses what is larger than its limit, again and again.
+func TestFailedMessageIsNeverTooLarge(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int{maxMessage / 6, maxMessage} {
+		for _, filling := range []string{"x", "\x00", "\xff", "\x00\xff"} {
+			for _, reason := range []string{"x", "\x00"} {
+				text := func(filling string) string { return strings.Repeat(filling, length/len(filling)) }
+				require.LessOrEqual(t, len(FailedMessage([]byte(text(filling)), text(reason), failedAt)), maxMessage, "%q %q", filling, reason)
+			}
+		}
 	}
 }
 
@@ -69,7 +85,9 @@ func FuzzFailedMessage(f *testing.F) {
 		var message struct {
 			Original json.RawMessage `json:"original_message"`
 		}
-		require.NoError(t, json.Unmarshal(FailedMessage(original, reason, failedAt), &message))
+		text := FailedMessage(original, reason, failedAt)
+		require.LessOrEqual(t, len(text), maxMessage)
+		require.NoError(t, json.Unmarshal(text, &message))
 		switch {
 		case !utf8.Valid(original):
 			var decoded []byte
