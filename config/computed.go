@@ -39,6 +39,11 @@ func (s Swrve) Timeout() time.Duration {
 	return time.Duration(s.TimeoutMillis) * time.Millisecond
 }
 
+// Timeout is how long a request may take.
+func (t Template) Timeout() time.Duration {
+	return time.Duration(t.TimeoutMillis) * time.Millisecond
+}
+
 // EffectiveConcurrency is the number of pushes in work at a time, for each
 // process and queue: Concurrency, or if that is 0 as many as are in work on
 // average at full pace, 1 to 5000.

@@ -52,7 +52,7 @@ type HTTP struct {
 	APIKeys        map[string]Secret `key:"apiKeys" default:"{}" allowed:"names of 1 to 64 characters of A-Z a-z 0-9 . _ -; keys of at least 16 visible ASCII characters" doc:"Callers: name to key, a secret, which they send as Authorization: Bearer. Without keys pushq listens on loopback only."`
 	AllowAnonymous bool              `key:"allowAnonymous" default:"false" doc:"Allows listening on other addresses than loopback without API keys: everybody who reaches the address can then send pushes."`
 	TLS            HTTPTLS           `key:"tls"`
-	MaxBodyBytes   int64             `key:"maxBodyBytes" default:"16384" unit:"bytes" min:"128" max:"1048576" doc:"Largest body of one push or notification; anything larger is answered with 413."`
+	MaxBodyBytes   int64             `key:"maxBodyBytes" default:"16384" unit:"bytes" min:"128" max:"1048576" doc:"Largest body of one push or notification; anything larger is answered with 413. A notification of more than 64 KiB is refused with 400 whatever is set here."`
 	MaxBatchBytes  int64             `key:"maxBatchBytes" default:"33554432" unit:"bytes" min:"1048576" max:"268435456" doc:"Largest body of a batch of pushes; anything larger is answered with 413. A process takes up to 8 batches at a time, each of which may need two to three times this much memory."`
 }
 

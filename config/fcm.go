@@ -22,7 +22,7 @@ type FCM struct {
 // FCMRetry says how often and how soon a failed push to Firebase is tried again.
 type FCMRetry struct {
 	MaxAttempts int           `key:"maxAttempts" default:"4" unit:"attempts" min:"1" max:"1000" doc:"Attempts after which a push is given up, the first one included."`
-	First       time.Duration `key:"first" default:"1s" unit:"duration" min:"1s" max:"24h" doc:"Time between the first attempt and the second; doubled after each further one."`
+	First       time.Duration `key:"first" default:"1s" unit:"duration" min:"1s" max:"24h" doc:"Time between the first attempt and the second; doubled after each further one. At most fcm.retry.cap."`
 	Floor       time.Duration `key:"floor" default:"1s" unit:"duration" min:"1s" max:"24h" doc:"Least time between two attempts. Google recommends ten seconds: 10s. With 1s, pushes wait 1, 2 and 4 s."`
 	Cap         time.Duration `key:"cap" default:"1m" unit:"duration" min:"1s" max:"24h" doc:"Longest time between two attempts, apart from what Firebase asks for with Retry-After."`
 	Jitter      float64       `key:"jitter" default:"0.1" min:"0" max:"1" doc:"Part of the time that is added at most, at random."`

@@ -121,6 +121,11 @@ func TestWhatTheChannelFCMNeeds(t *testing.T) {
 		"records without the channel": {[]string{"PUSHQ_PUSH_RETENTION_DEAD=1h", "PUSHQ_FCM_MAXRETRYAFTER=2h", "PUSHQ_FCM_RETRY_CAP=2h"}, ""},
 		"a breaker of one failure":    {with(v1, "PUSHQ_FCM_BREAKER_FAILURES=1"), "fcm.breaker.failures (PUSHQ_FCM_BREAKER_FAILURES) must be from 2 to 1000, is 1"},
 		"cap below floor":             {with(v1, "PUSHQ_FCM_RETRY_FLOOR=10s", "PUSHQ_FCM_RETRY_CAP=5s"), "must be at least fcm.retry.floor"},
+		"first above cap":             {with(v1, "PUSHQ_FCM_RETRY_FIRST=61s"), "fcm.retry.first (PUSHQ_FCM_RETRY_FIRST, fcm.retry.cap: default) must be at most fcm.retry.cap, which is 1m"},
+		"first at the cap":            {with(v1, "PUSHQ_FCM_RETRY_FIRST=60s"), ""},
+		"one long request":            {with(v1, "PUSHQ_TEMPLATE_TRIES=1", "PUSHQ_TEMPLATE_TIMEOUTMILLIS=50001"), "template.tries (PUSHQ_TEMPLATE_TRIES, template.timeoutMillis: PUSHQ_TEMPLATE_TIMEOUTMILLIS) times template.timeoutMillis is 50.001s, more than the 50s"},
+		"many requests":               {with(v1, "PUSHQ_TEMPLATE_TRIES=10", "PUSHQ_TEMPLATE_TIMEOUTMILLIS=5001"), "times template.timeoutMillis is 50.01s"},
+		"requests that just fit":      {with(v1, "PUSHQ_TEMPLATE_TRIES=10"), ""},
 		"not enabled":                 {[]string{"PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVICEACCOUNT=" + hush}, ""},
 		"RabbitMQ by http":            {[]string{"PUSHQ_RABBITMQ_URL=http://user:" + hush + "@localhost"}, "must start with amqp:// or amqps://"},
 		"a password with a slash":     {[]string{"PUSHQ_RABBITMQ_URL=amqp://user:" + hush + "/%zz@localhost"}, "rabbitmq.url (PUSHQ_RABBITMQ_URL) is not a valid AMQP URL"},
@@ -164,11 +169,12 @@ func TestWhatHasNoEffectIsAWarning(t *testing.T) {
 	t.Parallel()
 	v1 := []string{"PUSHQ_FCM_ENABLED=true", "PUSHQ_FCM_SERVICEACCOUNT=" + keyFile(t), "PUSHQ_TEMPLATE_URL=http://templates"}
 	for warning, environ := range map[string][]string{
-		"": v1,
-		"fcm.serverKey has no effect in fcm.mode v1":     append(slices.Clone(v1), "FCM_SERVER_KEY="+hush),
-		"fcm.serviceAccount has no effect":               append(slices.Clone(v1), "PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVERKEY="+hush, "PUSHQ_FCM_URL=http://gateway"),
-		"fcm.mode legacy: Google has shut that down":     {v1[0], v1[2], "PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVERKEY=" + hush},
-		"rabbitmq.url has no effect without fcm.enabled": {"PUSHQ_RABBITMQ_URL=amqp://user:" + hush + "@localhost/"},
+		"": append(slices.Clone(v1), "PUSHQ_FCM_BREAKER_ONOPEN=dead-letter", "PUSHQ_RABBITMQ_URL=amqp://localhost"),
+		"fcm.serverKey has no effect in fcm.mode v1":           append(slices.Clone(v1), "FCM_SERVER_KEY="+hush),
+		"fcm.serviceAccount has no effect":                     append(slices.Clone(v1), "PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVERKEY="+hush, "PUSHQ_FCM_URL=http://gateway"),
+		"fcm.mode legacy: Google has shut that down":           {v1[0], v1[2], "PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVERKEY=" + hush},
+		"fcm.breaker.onOpen: dead-letter without rabbitmq.url": append(slices.Clone(v1), "PUSHQ_FCM_BREAKER_ONOPEN=dead-letter"),
+		"rabbitmq.url has no effect without fcm.enabled":       {"PUSHQ_RABBITMQ_URL=amqp://user:" + hush + "@localhost/"},
 	} {
 		loaded, err := config.Load(config.Options{Environ: environ, ReadFile: files{}.read})
 		require.NoError(t, err, warning)

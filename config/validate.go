@@ -98,6 +98,8 @@ var rules = []rule{
 	{[]string{"fcm.url", "http.listen"}, isNotOurselves(func(c Config) string { return c.FCM.URL })},
 	{[]string{"template.url", "http.listen"}, isNotOurselves(func(c Config) string { return c.Template.URL })},
 	{[]string{"fcm.retry.cap", "fcm.retry.floor"}, capIsAboveFloor},
+	{[]string{"fcm.retry.first", "fcm.retry.cap"}, firstIsWithinCap},
+	{[]string{"template.tries", "template.timeoutMillis"}, triesFitTogether},
 	{[]string{"push.retention.dead", "push.retry.maxAttempts", "push.retry.delayInSeconds"}, recordOutlivesRetries},
 	{[]string{"push.retention.dead", "fcm.retry.cap", "fcm.retry.jitter", "fcm.maxRetryAfter", "fcm.enabled"}, recordOutlivesFCMRetries},
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pushq/internal/serviceaccount"
+	"pushq/internal/template"
 )
 
 // failuresGoElsewhere keeps what cannot be used from coming round again for ever.
@@ -75,6 +76,20 @@ func capIsAboveFloor(c Config, report func(string)) {
 	}
 }
 
+func firstIsWithinCap(c Config, report func(string)) {
+	if c.FCM.Retry.First > c.FCM.Retry.Cap {
+		report("must be at most fcm.retry.cap, which is " + durationText(c.FCM.Retry.Cap))
+	}
+}
+
+// triesFitTogether: the last requests would never be made, or be cut off.
+func triesFitTogether(c Config, report func(string)) {
+	if all := c.Template.Timeout() * time.Duration(c.Template.Tries); all > template.CallTimeout {
+		report(fmt.Sprintf("times template.timeoutMillis is %s, more than the %s that all requests for a template may take together",
+			durationText(all), durationText(template.CallTimeout)))
+	}
+}
+
 // recordOutlivesFCMRetries is recordOutlivesRetries for the channel to Firebase.
 func recordOutlivesFCMRetries(c Config, report func(string)) {
 	if !c.FCM.Enabled {
@@ -105,5 +120,7 @@ func (c Config) modeWarnings() []string {
 	warn(legacy && c.FCM.ServiceAccount != "", "fcm.serviceAccount has no effect in fcm.mode legacy: the gateway is shown fcm.serverKey")
 	warn(legacy && strings.Contains(c.FCM.URL, "googleapis.com"), "fcm.mode legacy: Google has shut that down, so fcm.url has to be that of a gateway")
 	warn(!c.FCM.Enabled && c.RabbitMQ.URL != "", "rabbitmq.url has no effect without fcm.enabled: no messages are taken")
+	warn(c.FCM.Enabled && c.FCM.Breaker.OnOpen == DeadLetter && c.RabbitMQ.URL == "",
+		"fcm.breaker.onOpen: dead-letter without rabbitmq.url: pushes end FAILED while a breaker is open, and there is no queue that they go to")
 	return list
 }

@@ -123,3 +123,16 @@ func TestDevBesideAFileOfProduction(t *testing.T) {
 		})
 	}
 }
+
+func TestTooFewDescriptorsAreAWarning(t *testing.T) {
+	t.Parallel()
+	for channels, wanted := range map[string]bool{"swrve": false, "swrve,fcm": true} {
+		process := testenv.StartProgram(t, "/bin/sh", []string{"-c", `ulimit -n 600 && exec "$0" "$@"`,
+			testenv.Binary(t), "dev", "--listen", "127.0.0.1:0", "--channels", channels},
+			"PUSHQ_SWRVE_CONCURRENCY=10", "PUSHQ_FCM_CONCURRENCY=400")
+		process.WaitReady()
+		process.WaitForLine("workers running", 20*time.Second)
+		warned := strings.Contains(strings.Join(process.Stderr(), "\n"), "the limit of open files is low")
+		require.Equal(t, wanted, warned, channels)
+	}
+}

@@ -54,6 +54,7 @@ func (s *service) runWorkers(ctx context.Context, measured <-chan struct{}, zone
 // startWorkers starts those of every channel. Also with an error, those that have
 // started must be stopped.
 func (s *service) startWorkers(zone *time.Location) error {
+	s.warnOfFewDescriptors()
 	for _, c := range s.channels {
 		running, err := c.startWorkers(zone)
 		if err != nil {
@@ -83,7 +84,6 @@ func (s *service) startSwrveWorkers(zone *time.Location) (*workforce, error) {
 	if len(settings.MessagePrototypePushKeys) == 0 {
 		s.log.Warn("swrve.messagePrototypePushKeys is empty: every push for Swrve will end FAILED")
 	}
-	s.warnOfFewDescriptors(concurrency)
 	provider := swrve.New(swrve.Config{
 		URL:                settings.URL,
 		Timeout:            settings.Timeout(),
@@ -141,12 +141,12 @@ func (w *workforce) stop() {
 
 // warnOfFewDescriptors says at start what would otherwise show as failed
 // attempts under load: "too many open files".
-func (s *service) warnOfFewDescriptors(concurrency int) {
+func (s *service) warnOfFewDescriptors() {
 	const others = 200 // connections to Redis and callers, at a guess
-	needed := uint64(len(tasks.Swrve.Queues())*concurrency*5/4 + others)
+	needed := uint64(s.concurrency()*5/4 + others)
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < needed {
-		s.log.Warn("the limit of open files is low for this concurrency: raise it (ulimit -n), or lower swrve.concurrency",
+		s.log.Warn("the limit of open files is low for this concurrency: raise it (ulimit -n), or lower swrve.concurrency or fcm.concurrency",
 			slog.Uint64("limit", limit.Cur), slog.Uint64("needed", needed))
 	}
 }

@@ -19,7 +19,7 @@ func (s *service) startFCMWorkers(zone *time.Location) (*workforce, error) {
 	firebase, texts := s.breaker(fcmService, settings.Breaker), s.breaker(templateService, settings.Breaker)
 	templates := template.NewClient(template.Options{
 		URL:     s.settings.Template.URL,
-		Timeout: time.Duration(s.settings.Template.TimeoutMillis) * time.Millisecond,
+		Timeout: s.settings.Template.Timeout(),
 		Tries:   s.settings.Template.Tries,
 		Backoff: templateBackoff,
 		Breaker: texts,

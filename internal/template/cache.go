@@ -48,8 +48,9 @@ const (
 	// pause is how long nobody asks again after an answer that was no template, or
 	// while there is a stale one.
 	pause = time.Second
-	// callTimeout is less than a push waits for its template.
-	callTimeout = 50 * time.Second
+	// CallTimeout is how long the source may take for a template, with all its tries: less
+	// than a push waits for it.
+	CallTimeout = 50 * time.Second
 )
 
 type key struct{ code, language string }
@@ -99,7 +100,7 @@ func (c *Cache) Get(ctx context.Context, code, language string) (Template, error
 	}
 	if e.call == nil {
 		// Not for the caller alone: others may want the same before it is there.
-		calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
 		e.call = &call{cancel: cancel, done: make(chan struct{})}
 		go c.ask(calling, k, e, e.call)
 	}

@@ -276,7 +276,7 @@ func TestCacheGivesACallUp(t *testing.T) {
 		began := time.Now()
 		_, err := NewCache(source, testFresh, testStale).Get(t.Context(), "welcome", "en")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, callTimeout, time.Since(began))
+		require.Equal(t, CallTimeout, time.Since(began))
 	})
 }
 
