@@ -98,7 +98,7 @@ While it runs:
 	}
 	flags := command.Flags()
 	flags.StringVar(&address, "listen", "127.0.0.1:8091", "address to listen on")
-	flags.StringVar(&accountFile, "service-account", "", "write the key file of a service account here, for fcm.serviceAccount; if there is one already, its key is kept")
+	flags.StringVar(&accountFile, "service-account", "", "write the key file of a service account here, for fcm.serviceAccount; if a simulator has written one already, its key is kept")
 	flags.StringVar(&base, "url", "", "where others reach the simulator, for the token_uri in that file (default: where it listens)")
 	flags.StringVar(&project, "project", "", "the only Firebase project there is (default: any)")
 	flags.StringVar(&serverKey, "server-key", "", "the only server key of the legacy protocol (default: any)")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,4 +50,13 @@ func TestSimFCM(t *testing.T) {
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	const real = `{"type":"service_account","client_email":"pushq@ours.iam.gserviceaccount.com"}`
+	require.NoError(t, os.WriteFile(file, []byte(real), 0o600))
+	sim := testenv.StartProgram(t, testenv.BinaryWithoutRace(t), []string{"sim", "fcm", "--listen", "127.0.0.1:0", "--service-account", file})
+	require.Equal(t, 1, sim.Wait(20*time.Second))
+	require.Contains(t, strings.Join(sim.Stderr(), "\n"), "not the key file of a simulator")
+	left, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, real, string(left))
 }

@@ -53,7 +53,8 @@ func (s *Simulator) keyID() string {
 
 // ReadKey returns the key of a service account's key file, so that a simulator that is
 // started again takes what the one before it has written. Without a file it returns
-// neither a key nor an error.
+// neither a key nor an error; a file that no simulator has written is an error, for it would
+// be overwritten.
 func ReadKey(path string) (*rsa.PrivateKey, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -63,7 +64,10 @@ func ReadKey(path string) (*rsa.PrivateKey, error) {
 		return nil, fmt.Errorf("read the service account: %w", err)
 	}
 	var file serviceaccount.Account
-	_ = json.Unmarshal(text, &file) // then there is no key in it
+	_ = json.Unmarshal(text, &file) // then there is nothing in it
+	if file.ClientEmail != clientEmail {
+		return nil, fmt.Errorf("%s is there already, and is not the key file of a simulator (client_email %s): name another file, this one would be overwritten", path, clientEmail)
+	}
 	block, _ := pem.Decode([]byte(file.PrivateKey))
 	if block == nil {
 		return nil, fmt.Errorf("read the service account: %s has no private_key; remove it to have a new one", path)

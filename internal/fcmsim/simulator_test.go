@@ -401,10 +401,17 @@ func TestKeyFile(t *testing.T) {
 	key, err = ReadKey(path)
 	require.NoError(t, err)
 	require.True(t, key.Equal(serviceKey()))
-	require.NoError(t, os.WriteFile(path, []byte(`{"private_key":"secret"}`), 0o600))
-	_, err = ReadKey(path)
-	require.ErrorContains(t, err, "no private_key")
-	require.NotContains(t, err.Error(), "secret")
+	for content, says := range map[string]string{
+		`{"client_email":"` + clientEmail + `","private_key":"secret"}`:                      "no private_key",
+		strings.Replace(string(file), clientEmail, "secret@ours.iam.gserviceaccount.com", 1): "name another file",
+		"":       "name another file",
+		"secret": "name another file",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		_, err = ReadKey(path)
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, err.Error(), "secret")
+	}
 }
 
 func TestNothingIsServedAfterClose(t *testing.T) {
