@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -75,6 +76,8 @@ func advice(err error) string {
 		return ": see the user and the password in the URL"
 	case errors.Is(err, amqp.ErrVhost):
 		return ": see the virtual host in the URL, and the user's permissions there (rabbitmqctl list_permissions -p VHOST)"
+	case ok && refusal.Code == amqp.AccessRefused && strings.HasSuffix(refusal.Reason, "in exclusive use"):
+		return ": another consumer has the queue for itself alone; end that one"
 	case ok && refusal.Code == amqp.AccessRefused:
 		return ": give the user the permissions of docs/deployment.md (rabbitmqctl set_permissions)"
 	default:

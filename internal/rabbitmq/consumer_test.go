@@ -290,6 +290,18 @@ func testMissingPermissions(w *world) {
 	require.ErrorContains(w, consumer.Healthy(), "rabbitmqctl set_permissions")
 }
 
+// RabbitMQ refuses that with the same code as missing permissions.
+func testExclusiveUse(w *world) {
+	w.declare(true, nil)
+	_, err := w.channel().Consume(w.queue, "other", false, true, false, false, nil)
+	require.NoError(w, err)
+	consumer := w.run(newSeen().count, nil)
+	testenv.Eventually(w, patience, "a refusal", func() bool { return !errors.Is(consumer.Healthy(), errNotConnected) })
+	require.ErrorContains(w, consumer.Healthy(), "403")
+	require.ErrorContains(w, consumer.Healthy(), "another consumer has the queue for itself alone")
+	require.NotContains(w, consumer.Healthy().Error(), "permissions")
+}
+
 func testWrongVirtualHost(w *world) {
 	consumer := w.run(newSeen().count, func(o *ConsumerOptions) { o.URL = w.server.URL() + "nowhere" })
 	testenv.Eventually(w, patience, "a refusal", func() bool { return !errors.Is(consumer.Healthy(), errNotConnected) })

@@ -41,6 +41,7 @@ func TestWithOneServer(t *testing.T) {
 		"a network gone silent":                testSilentNetwork,
 		"a wrong password":                     testWrongPassword,
 		"missing permissions":                  testMissingPermissions,
+		"exclusive use":                        testExclusiveUse,
 		"a wrong virtual host":                 testWrongVirtualHost,
 		"TLS":                                  func(w *world) { testTLS(w, authority, tlsPort) },
 		"published":                            testPublished,
