@@ -117,6 +117,17 @@ func TestHealthShowsDatabaseAndBroker(t *testing.T) {
 	require.Equal(t, "healthy", awaitHealth(t, api, "database", healthy))
 	_, checks := readyHealth(t, api)
 	require.NotContains(t, checks, "message_broker", "it does not use it")
+	waiting := w.start("worker", append(settings, "REDIS_URL=redis://127.0.0.1:1")...)
+	testenv.EventuallyNoError(t, 20*time.Second, func() error {
+		_, report := readHealth(t, waiting)
+		broker := report["checks"].(map[string]any)["message_broker"].(map[string]any)
+		if text, _ := broker["error"].(string); !strings.Contains(text, "taking messages has not started yet") {
+			return fmt.Errorf("message_broker is %v", broker)
+		}
+		return nil
+	})
+	waiting.WaitForLine("waiting for redis", 20*time.Second)
+	waiting.Kill()
 
 	database.Stop()
 	for _, process := range []*testenv.Process{worker, api} {

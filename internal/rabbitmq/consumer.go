@@ -54,7 +54,10 @@ type Consumer struct {
 	connections int   // that messages were taken over so far
 }
 
-var errNotConnected = errors.New("not connected to RabbitMQ")
+var (
+	errNotConnected = errors.New("not connected to RabbitMQ")
+	errNotStarted   = fmt.Errorf("%w, for taking messages has not started yet", errNotConnected)
+)
 
 // NewConsumer returns a consumer that does nothing before Run. Its errors do not quote
 // the URL.
@@ -69,13 +72,14 @@ func NewConsumer(options ConsumerOptions) (*Consumer, error) {
 	if options.Grace == 0 {
 		options.Grace = defaultGrace
 	}
-	return &Consumer{ConsumerOptions: options, address: address, trouble: errNotConnected}, nil
+	return &Consumer{ConsumerOptions: options, address: address, trouble: errNotStarted}, nil
 }
 
 // Run takes messages until ctx ends; when connections fail or end, it makes others. At
 // the end it returns when no call of Handle is under way: messages that are not handled
 // by then stay in the queue.
 func (c *Consumer) Run(ctx context.Context) {
+	c.setTrouble(errNotConnected)
 	defer c.setTrouble(errNotConnected)
 	for failures := 1; ; failures++ {
 		lasted, err := c.consume(ctx)

@@ -310,6 +310,9 @@ func testWrongVirtualHost(w *world) {
 
 func TestNewConsumer(t *testing.T) {
 	t.Parallel()
+	consumer, err := NewConsumer(ConsumerOptions{URL: "amqp://", Queue: "q", Prefetch: 1})
+	require.NoError(t, err)
+	require.ErrorContains(t, consumer.Healthy(), "has not started yet")
 	for name, change := range map[string]func(*ConsumerOptions){
 		"no URL":      func(o *ConsumerOptions) { o.URL = "" },
 		"no queue":    func(o *ConsumerOptions) { o.Queue = "" },
