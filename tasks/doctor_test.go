@@ -503,6 +503,31 @@ func TestStrandedClaimsOfNotificationsAreReleased(t *testing.T) {
 	require.NotEqual(t, never, got)
 }
 
+// What makes a follower panic is put aside, and should not be forgotten there.
+func TestStreamsOfWhatIsPutAside(t *testing.T) {
+	onEachChannel(t, func(t *testing.T, channel Channel) {
+		w := newWardOf(t, channel)
+		w.serve()
+		history, other := channel.FollowKey("history"), channel.FollowKey("other")
+		w.doctor.Streams = []FollowedStream{{Key: history, Does: "write the history"}, {Key: other}}
+		key := history + ":aside"
+		require.NoError(t, w.client.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: []string{"id", "push"}}).Err())
+		found := w.examine(true)
+		require.Len(t, found, 1)
+		aside := found["aside-stream"]
+		require.Equal(t, 1, aside.Count)
+		require.True(t, aside.Left(), "nothing of it is mended")
+		require.Contains(t, aside.Meaning, "1 entries are in "+key+", the oldest for ")
+		require.Contains(t, aside.Meaning, "each time that it was to write the history")
+		require.Contains(t, aside.Meaning, "The newest 1000 or so are kept")
+		require.Contains(t, aside.Repair, "redis-cli XRANGE '"+key+"' - + COUNT 10")
+		require.Contains(t, aside.Repair, "redis-cli DEL '"+key+"'")
+		require.EqualValues(t, 1, w.client.XLen(t.Context(), key).Val())
+		require.NoError(t, w.client.XTrimMaxLen(t.Context(), key, 0).Err())
+		require.Empty(t, w.examine(false), "it is empty")
+	})
+}
+
 // Entries that nobody deals with stay; those of a moment are on their way.
 func TestStreamsThatNobodyReads(t *testing.T) {
 	onEachChannel(t, func(t *testing.T, channel Channel) {

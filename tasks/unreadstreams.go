@@ -16,10 +16,15 @@ type FollowedStream struct {
 	Does, Needs string
 }
 
-// examineStreams finds streams whose entries stay. Nothing of them is lost, and nothing
-// is mended here: only their follower knows what is to be done with them.
+// examineStreams finds streams whose entries stay. Nothing is mended here: only their
+// follower knows what is to be done with them.
 func (d *Doctor) examineStreams(ctx context.Context) (findings []Finding, err error) {
 	for _, stream := range d.Streams {
+		aside, err := d.examineAside(ctx, stream)
+		findings = append(findings, aside...)
+		if err != nil {
+			return findings, err
+		}
 		backlog, err := d.backlog(ctx, stream.Key)
 		if err != nil {
 			return findings, err
@@ -36,6 +41,22 @@ func (d *Doctor) examineStreams(ctx context.Context) (findings []Finding, err er
 		})
 	}
 	return findings, nil
+}
+
+// examineAside finds entries that no follower can deal with.
+func (d *Doctor) examineAside(ctx context.Context, stream FollowedStream) ([]Finding, error) {
+	key := follow.AsideKey(stream.Key)
+	backlog, err := d.backlog(ctx, key)
+	if err != nil || backlog.Entries == 0 {
+		return nil, err
+	}
+	return []Finding{{
+		Fault: "aside-stream", Count: int(backlog.Entries),
+		Meaning: fmt.Sprintf("%d entries are in %s, the oldest for %s: a bug of pushq made a worker panic each time that it was to %s, so it has put them aside, "+
+			"and nobody deals with them. The newest %d or so are kept", backlog.Entries, key, backlog.Oldest.Round(time.Second), stream.Does, follow.MaxAside),
+		Repair: fmt.Sprintf("read them with redis-cli XRANGE '%s' - + COUNT 10, and the panics in the workers' logs: \"an entry of a stream is put aside\". "+
+			"Report those, do by hand what has to be done, then: redis-cli DEL '%s'", key, key),
+	}}, nil
 }
 
 // backlog is what waits in a stream.

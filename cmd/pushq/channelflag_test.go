@@ -149,6 +149,7 @@ func TestDoctorLooksAtEveryChannelThatIsThere(t *testing.T) {
 	require.NoError(t, client.LPush(t.Context(), "asynq:{fcm}:pending", "ghost").Err())
 	require.NoError(t, client.XAdd(t.Context(), addedLongAgo("pushq:{fcm}:follow:failed")).Err())
 	require.NoError(t, client.XAdd(t.Context(), addedLongAgo("pushq:{swrve}:follow:history")).Err())
+	require.NoError(t, client.XAdd(t.Context(), addedLongAgo("pushq:{fcm}:follow:idempotency:aside")).Err())
 	require.NoError(t, client.SAdd(t.Context(), "asynq:queues", "former").Err())
 	output, err = w.operate("doctor", "--fix") // which knows nothing of fcm
 	require.ErrorIs(t, err, errFindings)
@@ -156,6 +157,7 @@ func TestDoctorLooksAtEveryChannelThatIsThere(t *testing.T) {
 	require.Contains(t, output, "1 entries wait in pushq:{fcm}:follow:failed")
 	require.Contains(t, output, "what to do: it needs a worker with rabbitmq.url, and that RabbitMQ")
 	require.Contains(t, output, "1 entries wait in pushq:{swrve}:follow:history")
+	require.Contains(t, output, "aside-stream\n  1 entries are in pushq:{fcm}:follow:idempotency:aside")
 	require.Equal(t, 1, strings.Count(output, "unserved-queue in queue former\n"), "each is told once")
 }
 

@@ -73,9 +73,10 @@ const (
 
 	// maxPanics is how often an entry may make Handle panic.
 	maxPanics = 3
-	// maxAside is about how many entries are kept aside, the latest.
-	maxAside = 1000
 )
+
+// MaxAside is about how many entries are kept aside, the latest.
+const MaxAside = 1000
 
 // AsideKey is the stream of the entries that make the handler of a stream panic: they hold
 // up no others, and wait for somebody to look.

@@ -131,7 +131,7 @@ func (f *Follower) putAside(ctx context.Context, entry Entry) error {
 	defer cancel()
 	if _, err := f.redis.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.XAdd(ctx, &redis.XAddArgs{
-			Stream: AsideKey(f.Stream), MaxLen: maxAside, Approx: true, Values: []any{"id", entry.PushID, "record", entry.Record},
+			Stream: AsideKey(f.Stream), MaxLen: MaxAside, Approx: true, Values: []any{"id", entry.PushID, "record", entry.Record},
 		})
 		pipe.XAck(ctx, f.Stream, f.Group, entry.StreamID)
 		pipe.XDel(ctx, f.Stream, entry.StreamID)
