@@ -37,7 +37,11 @@ func (r *run) attempted(number int, name string, final bool, took time.Duration,
 	if outcome.Alarm {
 		r.Metrics.Alarms.Inc()
 		// What it says may quote the request, with text and recipient: the push has it.
-		r.Log.LogAttrs(context.Background(), slog.LevelError, "the provider refuses pushq itself: mend the configuration; the push of this id has the answer",
+		what := "the provider refuses pushq itself"
+		if outcome.ErrorType == tasks.ErrorTemplate {
+			what = "the template service does not answer as one"
+		}
+		r.Log.LogAttrs(context.Background(), slog.LevelError, what+": mend the configuration; the push of this id has the answer",
 			slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name),
 			slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode))
 	}

@@ -164,20 +164,25 @@ func TestDeadTokensAndAlarmsAreCounted(t *testing.T) {
 	refusal := handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorFCM, ErrorCode: 404}
 	dead, alarm := refusal, refusal
 	dead.DropToken, alarm.Alarm = true, true
+	untold := alarm
+	untold.ErrorType = tasks.ErrorTemplate
 	w.work(workforce{provider: func(inner handlers.Provider) handlers.Provider {
 		return provider{Provider: inner, send: map[string]func() handlers.Outcome{
 			"dead-":    func() handlers.Outcome { return dead },
 			"alarm-":   func() handlers.Outcome { return alarm },
+			"untold-":  func() handlers.Outcome { return untold },
 			"refused-": func() handlers.Outcome { return refusal },
 		}}
 	}})
 	require.Equal(t, 0.0, testenv.ScrapeHandler(t, w.metrics.Handler()).Series[`pushq_alarms_total{channel="swrve"}`])
-	for user, count := range map[string]int{"dead-": 3, "alarm-": 2, "refused-": 1} {
+	for user, count := range map[string]int{"dead-": 3, "alarm-": 2, "untold-": 1, "refused-": 1} {
 		for range count {
 			w.await(w.acceptFor(user), tasks.Failed, 1)
 		}
 	}
 	scrape := testenv.ScrapeHandler(t, w.metrics.Handler())
 	require.Equal(t, map[string]float64{`channel="swrve"`: 3}, scrape.Family("pushq_dropped_tokens_total"))
-	require.Equal(t, map[string]float64{`channel="swrve"`: 2}, scrape.Family("pushq_alarms_total"))
+	require.Equal(t, map[string]float64{`channel="swrve"`: 3}, scrape.Family("pushq_alarms_total"))
+	require.Equal(t, 2, strings.Count(w.log.String(), "the provider refuses pushq itself: mend"))
+	require.Equal(t, 1, strings.Count(w.log.String(), "the template service does not answer as one: mend"))
 }
