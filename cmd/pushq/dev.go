@@ -139,7 +139,7 @@ What the simulated Swrve received:
   curl %s/ledger
 The dashboard, for a browser on this host:
   %s://%s%s
-Its Redis, for pushq's other commands, such as pushq doctor:
+Its Redis, for pushq's other commands, such as pushq pace:
   export PUSHQ_REDIS_URL=%s
 
 `, fcm, realInDev(settings), options, scheme, address, options, scheme, address, simulatorURL, scheme, address, api.DashboardPath, redisURL)
