@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,11 +71,25 @@ func TestPushesThatWaitForTheirSlotLeaveADeadFirebaseInPeace(t *testing.T) {
 	testenv.Eventually(t, 30*time.Second, "the breaker to be open", func() bool {
 		return w.Redis.Client(t).Get(t.Context(), breakerStateKey).Val() == "open"
 	})
-	time.Sleep(10 * time.Second) // requests would go on, one a second
+	// Their slots come one after the other, and requests would go on with them.
+	testenv.Eventually(t, 30*time.Second, "some of them to come to their slot", func() bool {
+		return w.recordsWith("the permit lapsed before the request") >= 5
+	})
 	reached := w.Firebase.Ledger()[alive:]
 	t.Logf("%d requests reached it", len(reached))
 	// Each of the other workers may hear of it by its own next request.
 	require.LessOrEqual(t, len(reached), 5+workers-1)
+}
+
+// recordsWith counts the pushes whose story has the text.
+func (w *fcmWorld) recordsWith(text string) (count int) {
+	client := w.Redis.Client(w.t)
+	for _, key := range client.Keys(w.t.Context(), tasks.FCM.RecordKey("*")).Val() {
+		if strings.Contains(client.Get(w.t.Context(), key).Val(), text) {
+			count++
+		}
+	}
+	return count
 }
 
 // What a worker has in hand to a Firebase that does not answer keeps others from making
