@@ -164,7 +164,7 @@ func (p *Provider) judgeV1(answer exchange.Answer) handlers.Outcome {
 	switch {
 	case status == http.StatusTooManyRequests:
 		return p.throttled(answer, said.message)
-	case mayPass(status):
+	case exchange.MayPass(status):
 		return p.inTrouble(answer, said.message)
 	case answer.Cut && said.code == "" && !isPage(answer):
 		return p.inTrouble(answer, "the answer broke off")
@@ -203,7 +203,7 @@ func (p *Provider) judgeLegacy(answer exchange.Answer) handlers.Outcome {
 		return p.judgeResult(answer)
 	case status == http.StatusTooManyRequests:
 		return p.throttled(answer, textOf(answer))
-	case mayPass(status):
+	case exchange.MayPass(status):
 		return p.inTrouble(answer, textOf(answer))
 	case status == http.StatusBadRequest:
 		return refusal(status, textOf(answer))
@@ -250,12 +250,6 @@ func (p *Provider) judgeResult(answer exchange.Answer) handlers.Outcome {
 		outcome.RetryAfter = p.pause(answer, quotaPause)
 	}
 	return outcome
-}
-
-// mayPass reports whether the same request may get another answer later. 408 and 425 are
-// not Firebase's own, but of what stands in front of it (RFC 9110, RFC 8470).
-func mayPass(status int) bool {
-	return status == http.StatusRequestTimeout || status == http.StatusTooEarly || status >= http.StatusInternalServerError
 }
 
 func success(status int) bool { return status >= 200 && status < 300 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"pushq/internal/breaker"
+	"pushq/internal/exchange"
 	"pushq/internal/tracing"
 )
 
@@ -219,7 +220,7 @@ func (c *Client) ask(ctx context.Context, code, language string) (Template, erro
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	answered(response.StatusCode)
 	switch status := response.StatusCode; {
-	case mayPass(status):
+	case status == http.StatusTooManyRequests, exchange.MayPass(status):
 		return Template{}, &Unavailable{busy: status == http.StatusTooManyRequests, cause: fmt.Errorf("%d %s", status, http.StatusText(status))}
 	case status == http.StatusNotFound, status == http.StatusGone:
 		if err != nil || !ownWords(body) {
@@ -248,15 +249,6 @@ func gone(code, language string) error {
 // service that is being restarted have pages and plain texts.
 func ownWords(body []byte) bool {
 	return len(bytes.TrimSpace(body)) == 0 || json.Valid(body)
-}
-
-func mayPass(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
-	default:
-		return status >= http.StatusInternalServerError
-	}
 }
 
 // aboutTemplate reports whether another template might get a better answer.
