@@ -66,7 +66,7 @@ func TestAHistoryThatWaitsStopsTheIntakeAndLosesNothing(t *testing.T) {
 		}
 		return time.Since(since) > 4*time.Second
 	})
-	require.NoError(t, redis.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(least*20/19)).Err())
+	require.NoError(t, redis.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(least*10/9)).Err())
 
 	for _, process := range []*testenv.Process{api, worker} {
 		testenv.Eventually(t, 20*time.Second, "Redis to be full", func() bool {

@@ -147,7 +147,8 @@ func TestSecretsAndTextsOfNotificationsAreNotShown(t *testing.T) {
 	})
 	rabbit.Control("change_password", "pushq", "another")
 	rabbit.Control("close_all_connections", "for a test")
-	serve.WaitForLine("username or password not allowed", 30*time.Second)
+	// After the outage a worker may wait for 30 s before it tries again.
+	serve.WaitForLine("username or password not allowed", 90*time.Second)
 	look(serve)
 	answers.runOnce(t, []string{"doctor"}, environment...)
 	answers.runOnce(t, []string{"config", "show"}, environment...)
