@@ -121,6 +121,9 @@ func (d *Doctor) Examine(ctx context.Context, fix bool) ([]Finding, error) {
 	unread, err := d.examineStreams(ctx)
 	findings = append(findings, unread...)
 	failures = append(failures, err)
+	failed, err := d.examineFailures(ctx)
+	findings = append(findings, failed...)
+	failures = append(failures, err)
 	checks := d.checks()
 	suspects := make([][]suspect, len(checks))
 	anything := false
@@ -195,7 +198,7 @@ func (c check) judgeAll(ctx context.Context, suspects []suspect, fix bool) (Find
 // this task only, such as a key of another type; all else is ErrUnreadable.
 func asVerdict(reply *redis.Cmd, doing string) (verdict, error) {
 	text, err := reply.Text()
-	if _, answered := errors.AsType[redis.Error](err); err != nil && !answered {
+	if err != nil && !answered(err) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if err != nil {
