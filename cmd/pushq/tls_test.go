@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -21,11 +20,9 @@ import (
 // startEncrypted starts a Redis that wants certificates of the authority.
 func startEncrypted(t *testing.T, authority *testenv.Authority) (url string) {
 	t.Helper()
-	_, port, err := net.SplitHostPort(testenv.FreeAddress(t))
-	require.NoError(t, err)
 	cert, key := authority.Issue(time.Now().Add(time.Hour), "localhost")
-	testenv.StartRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", authority.File())
-	return "rediss://localhost:" + port + "/0"
+	server := testenv.StartRedis(t, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", authority.File())
+	return "rediss://localhost:" + server.TLSPort() + "/0"
 }
 
 // From the command line over HTTPS to a worker, both with Redis over TLS.

@@ -2,7 +2,6 @@ package rabbitmq
 
 import (
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -16,12 +15,8 @@ func TestWithOneServer(t *testing.T) {
 	t.Parallel()
 	authority := testenv.NewAuthority(t)
 	certFile, keyFile := authority.Issue(time.Now().Add(time.Hour), "localhost")
-	tlsAddress := testenv.FreeAddress(t)
 	server := testenv.StartRabbitMQ(t,
-		"listeners.ssl.1 = "+tlsAddress,
 		"ssl_options.cacertfile = "+authority.File(), "ssl_options.certfile = "+certFile, "ssl_options.keyfile = "+keyFile)
-	_, tlsPort, err := net.SplitHostPort(tlsAddress)
-	require.NoError(t, err)
 
 	for name, test := range map[string]func(*world){
 		"what is handled is gone":              testHandled,
@@ -43,7 +38,7 @@ func TestWithOneServer(t *testing.T) {
 		"missing permissions":                  testMissingPermissions,
 		"exclusive use":                        testExclusiveUse,
 		"a wrong virtual host":                 testWrongVirtualHost,
-		"TLS":                                  func(w *world) { testTLS(w, authority, tlsPort) },
+		"TLS":                                  func(w *world) { testTLS(w, authority, server.TLSPort()) },
 		"published":                            testPublished,
 		"published by many":                    testPublishedByMany,
 		"published where nothing is":           testUnroutable,

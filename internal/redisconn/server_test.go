@@ -3,7 +3,6 @@ package redisconn
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -216,27 +215,18 @@ func TestTLSInACluster(t *testing.T) {
 	authority := testenv.NewAuthority(t)
 	cert, key := authority.Issue(time.Now().Add(time.Hour), "127.0.0.1")
 	files := certificates.Files{CA: authority.File(), Cert: cert, Key: key}
-	_, port, err := net.SplitHostPort(testenv.FreeAddress(t))
-	require.NoError(t, err)
-	node := testenv.StartRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", authority.File(),
-		"--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1", "--cluster-port", portOf(t, testenv.FreeAddress(t)))
+	node := testenv.StartRedis(t, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", authority.File(),
+		"--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1")
 	client := node.Client(t)
 	require.NoError(t, client.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err())
 	require.Eventually(t, func() bool {
 		return strings.Contains(client.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	}, 10*time.Second, 10*time.Millisecond)
 	for url, well := range map[string]bool{"?tls=true": true, "": false} {
-		clients, err := Server{URL: "redis-cluster://127.0.0.1:" + port + url, TLS: files, Log: slog.New(slog.DiscardHandler)}.Open(0)
+		clients, err := Server{URL: "redis-cluster://127.0.0.1:" + node.TLSPort() + url, TLS: files, Log: slog.New(slog.DiscardHandler)}.Open(0)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = clients.Close() })
 		err = clients.Intake.Set(t.Context(), "key", 1, 0).Err()
 		require.Equal(t, well, err == nil, "%s: %v", url, err)
 	}
-}
-
-func portOf(t *testing.T, address string) string {
-	t.Helper()
-	_, port, err := net.SplitHostPort(address)
-	require.NoError(t, err)
-	return port
 }

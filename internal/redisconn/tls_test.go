@@ -3,7 +3,6 @@ package redisconn
 import (
 	"errors"
 	"log/slog"
-	"net"
 	"testing"
 	"time"
 
@@ -17,11 +16,8 @@ import (
 // the given time. It asks its clients for certificates of the same authority.
 func startTLS(t *testing.T, authority *testenv.Authority, until time.Time, names ...string) (port string) {
 	t.Helper()
-	_, port, err := net.SplitHostPort(testenv.FreeAddress(t))
-	require.NoError(t, err)
 	cert, key := authority.Issue(until, names...)
-	testenv.StartRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", authority.File())
-	return port
+	return testenv.StartRedis(t, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", authority.File()).TLSPort()
 }
 
 func TestTLS(t *testing.T) {

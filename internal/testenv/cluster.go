@@ -22,13 +22,12 @@ func StartCluster(t testing.TB, arguments ...string) *Cluster {
 	const slots = 16384
 	c := &Cluster{t: t}
 	for place := range c.nodes {
-		var bus int
-		c.nodes[place], bus = startNode(t, arguments)
+		c.nodes[place] = startNode(t, arguments)
 		client := c.nodes[place].Client(t)
 		first, last := place*slots/len(c.nodes), (place+1)*slots/len(c.nodes)-1
 		c.check(client.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", first, last).Err())
 		c.check(client.Do(t.Context(), "CLUSTER", "SET-CONFIG-EPOCH", place+1).Err())
-		c.meet(c.nodes[place], bus)
+		c.meet(c.nodes[place])
 	}
 	for _, node := range c.nodes {
 		client := node.Client(t)
@@ -46,21 +45,15 @@ func StartCluster(t testing.TB, arguments ...string) *Cluster {
 	return c
 }
 
-// startNode starts a node on its own. Its second port is not the usual port +
-// 10000, which may be anybody's.
-func startNode(t testing.TB, arguments []string) (node *Redis, bus int) {
+// startNode starts a node on its own.
+func startNode(t testing.TB, arguments []string) *Redis {
 	t.Helper()
-	bus, release, err := reservePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(release)
-	return StartRedis(t, append(arguments, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(bus), "--cluster-node-timeout", "2000")...), bus
+	return StartRedis(t, append(arguments, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")...)
 }
 
-func (c *Cluster) meet(node *Redis, bus int) {
+func (c *Cluster) meet(node *Redis) {
 	c.t.Helper()
-	c.check(c.nodes[0].Client(c.t).Do(c.t.Context(), "CLUSTER", "MEET", "127.0.0.1", node.port, bus).Err())
+	c.check(c.nodes[0].Client(c.t).Do(c.t.Context(), "CLUSTER", "MEET", "127.0.0.1", node.port, node.busPort).Err())
 }
 
 // StartReplica adds a node that takes the master's place when that dies, and
@@ -69,8 +62,8 @@ func (c *Cluster) StartReplica(t testing.TB, master *Redis) *Redis {
 	t.Helper()
 	id, err := master.Client(t).Do(t.Context(), "CLUSTER", "MYID").Text()
 	c.check(err)
-	replica, bus := startNode(t, nil)
-	c.meet(replica, bus)
+	replica := startNode(t, nil)
+	c.meet(replica)
 	client := replica.Client(t)
 	EventuallyNoError(t, 20*time.Second, func() error { return client.Do(t.Context(), "CLUSTER", "REPLICATE", id).Err() })
 	Eventually(t, 20*time.Second, "the replica to be in sync", func() bool {

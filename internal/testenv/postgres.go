@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -19,7 +18,7 @@ import (
 
 // postgresStartTimeout is long because many tests share few cores; an idle
 // machine needs about 100 ms.
-const postgresStartTimeout = 30 * time.Second
+const postgresStartTimeout = 2 * time.Minute
 
 // Postgres is a PostgreSQL server that belongs to one test. Its methods are for
 // the test's own goroutine, except URL.
@@ -29,7 +28,7 @@ type Postgres struct {
 	arguments []string
 	account   *syscall.Credential
 	directory string
-	address   string
+	port      int
 	child     *child
 }
 
@@ -39,7 +38,12 @@ type Postgres struct {
 // It is killed when the test ends.
 func StartPostgres(t testing.TB, arguments ...string) *Postgres {
 	t.Helper()
-	p := &Postgres{t: t, arguments: arguments, address: FreeAddress(t)}
+	return startPostgres(t, reservePort, arguments)
+}
+
+func startPostgres(t testing.TB, reserve portReserver, arguments []string) *Postgres {
+	t.Helper()
+	p := &Postgres{t: t, arguments: arguments}
 	initdb, err := FindPostgres("initdb")
 	p.check(err)
 	p.server, err = FindPostgres("postgres")
@@ -59,12 +63,18 @@ func StartPostgres(t testing.TB, arguments ...string) *Postgres {
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, output)
 	}
-	p.check(p.start())
+	p.check(startOnPorts(t, reserve, 1, func(ports []int) error {
+		p.port = ports[0]
+		return p.start()
+	}))
 	return p
 }
 
+// Addr returns the server's address, 127.0.0.1:port.
+func (p *Postgres) Addr() string { return loopback(p.port) }
+
 // URL returns where its database is; it stays the same over Stop and Start.
-func (p *Postgres) URL() string { return "postgres://test@" + p.address + "/postgres?sslmode=disable" }
+func (p *Postgres) URL() string { return "postgres://test@" + p.Addr() + "/postgres?sslmode=disable" }
 
 // Stop ends the server at once, as a crash would. Connections are refused until
 // Start.
@@ -77,7 +87,7 @@ func (p *Postgres) Stop() {
 func (p *Postgres) Start() {
 	p.t.Helper()
 	if !p.child.hasEnded() {
-		p.t.Fatalf("PostgreSQL %s is running: Stop it before Start", p.address)
+		p.t.Fatalf("PostgreSQL %s is running: Stop it before Start", p.Addr())
 	}
 	p.check(p.start())
 }
@@ -95,7 +105,7 @@ func (p *Postgres) Rows(t testing.TB, table, column string) (count, different in
 func (p *Postgres) check(err error) {
 	p.t.Helper()
 	if err != nil {
-		p.t.Fatalf("PostgreSQL %s: %v", p.address, err)
+		p.t.Fatalf("PostgreSQL %s: %v", p.Addr(), err)
 	}
 }
 
@@ -104,11 +114,11 @@ func (p *Postgres) data() string { return filepath.Join(p.directory, "data") }
 func (p *Postgres) remove() {
 	if p.child != nil {
 		if err := p.stop(); err != nil {
-			p.t.Errorf("PostgreSQL %s: %v", p.address, err)
+			p.t.Errorf("PostgreSQL %s: %v", p.Addr(), err)
 		}
 	}
 	if err := os.RemoveAll(p.directory); err != nil {
-		p.t.Errorf("PostgreSQL %s: %v", p.address, err)
+		p.t.Errorf("PostgreSQL %s: %v", p.Addr(), err)
 	}
 }
 
@@ -129,12 +139,8 @@ func (p *Postgres) start() error {
 		return fmt.Errorf("open its log: %w", err)
 	}
 	defer log.Close()
-	_, port, err := net.SplitHostPort(p.address)
-	if err != nil {
-		return err
-	}
 	command := exec.Command(p.server, append([]string{
-		"-D", p.data(), "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-D", p.data(), "-p", strconv.Itoa(p.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=50", "-c", "shared_buffers=32MB",
 	}, p.arguments...)...)
 	command.Dir = p.directory
@@ -149,7 +155,7 @@ func (p *Postgres) start() error {
 		case err == nil:
 			return nil
 		case p.child.hasEnded():
-			return fmt.Errorf("it ended at start; its log:\n%s", readLog(logPath))
+			return endedAtStart("postgres", readLog(logPath))
 		case time.Now().After(deadline):
 			return fmt.Errorf("no answer within %s: %w; its log:\n%s", postgresStartTimeout, err, readLog(logPath))
 		}
@@ -157,7 +163,7 @@ func (p *Postgres) start() error {
 }
 
 func (p *Postgres) ping() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	connection, err := pgx.Connect(ctx, p.URL())
 	if err != nil {

@@ -3,10 +3,13 @@ package testenv
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,48 +21,103 @@ import (
 const (
 	// rabbitStartTimeout is long because many tests share few cores; an idle machine
 	// needs about 4 s.
-	rabbitStartTimeout = 90 * time.Second
-	rabbitStopTimeout  = 60 * time.Second
+	rabbitStartTimeout = 5 * time.Minute
+	rabbitStopTimeout  = 3 * time.Minute
 )
 
 // RabbitMQ is a RabbitMQ server that belongs to one test, with the epmd that Erlang
 // needs. It has no plugins. Its methods are for the test's own goroutine, except URL and
 // Addr.
 type RabbitMQ struct {
-	t         testing.TB
-	program   string // of the server, beside its other ones
-	directory string
-	// The ports of the server, of Erlang's distribution, which rabbitmqctl uses, and of
-	// epmd.
-	port, distributionPort, epmdPort int
-	epmd, child                      *child
+	t             testing.TB
+	program       string // of the server, beside its other ones
+	directory     string
+	configuration []string
+	// The ports of the server, of Erlang's distribution, which rabbitmqctl uses, of
+	// epmd, and of the server for TLS, if the configuration has a certificate for it.
+	port, distributionPort, epmdPort, tlsPort int
+	epmd, child                               *child
 }
 
 // StartRabbitMQ starts an empty server on a free loopback port and returns when it
-// answers. The configuration is lines of rabbitmq.conf. It keeps what it is given over
-// Stop, Kill and Start, and is killed when the test ends.
+// answers. The configuration is lines of rabbitmq.conf; with ssl_options it has a port for
+// TLS, too. It keeps what it is given over Stop, Kill and Start, and is killed when the
+// test ends.
 func StartRabbitMQ(t testing.TB, configuration ...string) *RabbitMQ {
 	t.Helper()
-	r := &RabbitMQ{t: t, program: findRabbitMQ(t), directory: t.TempDir()}
-	for _, port := range []*int{&r.port, &r.distributionPort, &r.epmdPort} {
-		reserved, release, err := reservePort()
-		r.check(err)
-		t.Cleanup(release)
-		*port = reserved
-	}
-	t.Cleanup(r.remove)
-	lines := append([]string{fmt.Sprintf("listeners.tcp.1 = 127.0.0.1:%d", r.port)}, configuration...)
-	r.check(os.WriteFile(r.path("rabbitmq.conf"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
-	r.check(os.WriteFile(r.path("enabled_plugins"), []byte("[].\n"), 0o600))
+	return startRabbitMQ(t, reservePort, configuration)
+}
 
-	// Erlang starts an epmd that outlives it, unless there is one.
-	epmd := exec.Command("epmd", "-address", "127.0.0.1", "-port", fmt.Sprint(r.epmdPort))
-	epmd.Dir = r.directory
-	var err error
-	r.epmd, err = startChild(epmd)
+func startRabbitMQ(t testing.TB, reserve portReserver, configuration []string) *RabbitMQ {
+	t.Helper()
+	r := &RabbitMQ{t: t, program: findRabbitMQ(t), directory: t.TempDir(), configuration: configuration}
+	ports := []*int{&r.port, &r.distributionPort, &r.epmdPort}
+	if slices.ContainsFunc(configuration, func(line string) bool { return strings.HasPrefix(line, "ssl_options.certfile") }) {
+		ports = append(ports, &r.tlsPort)
+	}
+	err := startOnPorts(t, reserve, len(ports), func(chosen []int) error {
+		for place, port := range ports {
+			*port = chosen[place]
+		}
+		return r.startAll()
+	})
+	t.Cleanup(r.remove)
 	r.check(err)
-	r.Start()
 	return r
+}
+
+// startAll starts what belongs to the server, and it.
+func (r *RabbitMQ) startAll() error {
+	r.remove() // of an attempt with other ports
+	lines := append([]string{"listeners.tcp.1 = " + r.Addr()}, r.configuration...)
+	if r.tlsPort != 0 {
+		lines = append(lines, "listeners.ssl.1 = "+loopback(r.tlsPort))
+	}
+	if err := os.WriteFile(r.path("rabbitmq.conf"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		return err
+	}
+	if err := os.WriteFile(r.path("enabled_plugins"), []byte("[].\n"), 0o600); err != nil {
+		return err
+	}
+	if err := r.startEpmd(); err != nil {
+		return err
+	}
+	return r.start()
+}
+
+// startEpmd comes before the server, which would start one that outlives it.
+func (r *RabbitMQ) startEpmd() (err error) {
+	r.epmd, err = r.startLogging(exec.Command("epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(r.epmdPort)))
+	if err != nil {
+		return err
+	}
+	listens := func() bool {
+		connection, err := net.Dial("tcp", loopback(r.epmdPort))
+		if err != nil {
+			return false
+		}
+		_ = connection.Close()
+		return true
+	}
+	if !poll(rabbitStartTimeout, func() bool { return r.epmd.hasEnded() || listens() }) {
+		return fmt.Errorf("epmd on port %d did not answer within %s", r.epmdPort, rabbitStartTimeout)
+	}
+	if r.epmd.hasEnded() { // it never says why
+		return fmt.Errorf("epmd on port %d ended at start: %w", r.epmdPort, errPortTaken)
+	}
+	return nil
+}
+
+// startLogging starts a program whose output goes to the log.
+func (r *RabbitMQ) startLogging(command *exec.Cmd) (*child, error) {
+	log, err := os.OpenFile(r.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	command.Dir, command.Env = r.directory, r.environment()
+	command.Stdout, command.Stderr = log, log
+	return startChild(command)
 }
 
 // findRabbitMQ prefers the server's own script to the one that Debian has in PATH, which
@@ -80,6 +138,9 @@ func findRabbitMQ(t testing.TB) string {
 // Addr returns the server's address, 127.0.0.1:port; it stays the same over Stop and
 // Start.
 func (r *RabbitMQ) Addr() string { return loopback(r.port) }
+
+// TLSPort is where it speaks TLS.
+func (r *RabbitMQ) TLSPort() string { return strconv.Itoa(r.tlsPort) }
 
 // URL returns the server's address as an amqp:// URL, of a user who may do anything.
 func (r *RabbitMQ) URL() string {
@@ -200,27 +261,32 @@ func (r *RabbitMQ) Control(arguments ...string) string {
 	return string(printed)
 }
 
-// Start starts the server, again after Stop or Kill, on the same port and with what it
-// has kept, and returns when it answers.
+// Start starts the server again after Stop or Kill, on the same port and with what it has
+// kept, and returns when it answers.
 func (r *RabbitMQ) Start() {
 	r.t.Helper()
-	log, err := os.OpenFile(r.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	r.check(err)
-	defer log.Close()
-	command := exec.Command(r.program)
-	command.Dir, command.Env = r.directory, r.environment()
-	command.Stdout, command.Stderr = log, log
-	r.child, err = startChild(command)
-	r.check(err)
+	r.check(r.start())
+}
+
+func (r *RabbitMQ) start() (err error) {
+	before := len(readLog(r.logPath()))
+	if r.child, err = r.startLogging(exec.Command(r.program)); err != nil {
+		return err
+	}
 	for deadline := time.Now().Add(rabbitStartTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if r.child.hasEnded() {
-			r.t.Fatalf("rabbitmq-server ended at start; its log:\n%s", readLog(r.logPath()))
+			return endedAtStart("rabbitmq-server", readLog(r.logPath()))
 		}
-		if r.isReady() {
-			return
+		log := readLog(r.logPath())[before:]
+		if !strings.Contains(log, "Server startup complete") || !r.isReady() {
+			continue
 		}
+		if saysPortTaken(log) { // it does without
+			return fmt.Errorf("rabbitmq-server does not listen for TLS: %w; its log:\n%s", errPortTaken, log)
+		}
+		return nil
 	}
-	r.t.Fatalf("rabbitmq-server on port %d did not answer within %s; its log:\n%s", r.port, rabbitStartTimeout, readLog(r.logPath()))
+	return fmt.Errorf("rabbitmq-server on port %d did not answer within %s; its log:\n%s", r.port, rabbitStartTimeout, readLog(r.logPath()))
 }
 
 // isReady tells whether the server answers and is this one.
@@ -252,9 +318,9 @@ func (r *RabbitMQ) environment() []string {
 		"RABBITMQ_LOG_BASE=" + r.path("log"),
 		"RABBITMQ_LOGS=-",
 		"RABBITMQ_PID_FILE=" + r.path("pid"),
-		"RABBITMQ_DIST_PORT=" + fmt.Sprint(r.distributionPort),
+		"RABBITMQ_DIST_PORT=" + strconv.Itoa(r.distributionPort),
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
-		"ERL_EPMD_PORT=" + fmt.Sprint(r.epmdPort),
+		"ERL_EPMD_PORT=" + strconv.Itoa(r.epmdPort),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"ERL_CRASH_DUMP_SECONDS=0",
 		// As under systemd: the script becomes the server instead of waiting for it.

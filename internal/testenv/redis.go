@@ -3,12 +3,13 @@ package testenv
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,15 +18,16 @@ import (
 
 // redisStartTimeout is long because many tests share few cores; an idle machine
 // needs about 20 ms.
-const redisStartTimeout = 20 * time.Second
+const redisStartTimeout = 2 * time.Minute
 
 // Redis is a redis-server process that belongs to one test. Its methods are for
 // the test's own goroutine, except URL and Addr.
 type Redis struct {
-	t         testing.TB
-	port      int
-	release   func()
-	arguments []string
+	t testing.TB
+	// The ports are those of its clients, of its clients with TLS, and of the other
+	// nodes of its cluster. The last two are 0 if the arguments ask for neither.
+	port, tlsPort, busPort int
+	arguments              []string
 	// configuration is a file that the arguments override, "" for none.
 	configuration string
 	directory     string
@@ -35,7 +37,8 @@ type Redis struct {
 // StartRedis starts an empty redis-server on a free loopback port and returns
 // when it answers. It keeps nothing on disk and never evicts, unless arguments
 // (as on the redis-server command line: "--maxmemory", "5mb") say otherwise.
-// It is killed when the test ends.
+// With "--tls-cert-file" it has a port for TLS, too, and with "--cluster-enabled"
+// one for other nodes. It is killed when the test ends.
 func StartRedis(t testing.TB, arguments ...string) *Redis {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -44,30 +47,27 @@ func StartRedis(t testing.TB, arguments ...string) *Redis {
 	return startRedis(t, reservePort, "", arguments)
 }
 
-// startRedis tries again with another port if the server does not get all it
-// wants: reserved or not, somebody may listen on the port by name, or on the
-// second one of a server in cluster mode (port + 10000), which may not exist.
-func startRedis(t testing.TB, reserve func() (port int, release func(), err error), configuration string, arguments []string) *Redis {
+func startRedis(t testing.TB, reserve portReserver, configuration string, arguments []string) *Redis {
 	t.Helper()
 	r := &Redis{t: t, configuration: configuration, arguments: arguments, directory: t.TempDir()}
-	t.Cleanup(r.remove)
-
-	var err error
-	for range 10 {
-		r.port, r.release, err = reserve()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err = r.start(); err == nil {
-			return r
-		}
-		r.release()
-		if !errors.Is(err, errRedisEnded) {
-			break
-		}
+	ports := []*int{&r.port}
+	if slices.Contains(arguments, "--tls-cert-file") {
+		ports = append(ports, &r.tlsPort)
 	}
-	t.Fatal(err)
-	return nil
+	if slices.Contains(arguments, "--cluster-enabled") {
+		ports = append(ports, &r.busPort)
+	}
+	err := startOnPorts(t, reserve, len(ports), func(chosen []int) error {
+		for place, port := range ports {
+			*port = chosen[place]
+		}
+		return r.start()
+	})
+	t.Cleanup(r.remove)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // Addr returns the server's address, 127.0.0.1:port; it stays the same over
@@ -76,6 +76,9 @@ func (r *Redis) Addr() string { return loopback(r.port) }
 
 // URL returns the server's address as a redis:// URL for database 0.
 func (r *Redis) URL() string { return "redis://" + r.Addr() + "/0" }
+
+// TLSPort is where it speaks TLS.
+func (r *Redis) TLSPort() string { return strconv.Itoa(r.tlsPort) }
 
 // Client returns a new client of this server, closed when the test ends.
 func (r *Redis) Client(t testing.TB) *redis.Client {
@@ -125,17 +128,13 @@ func (r *Redis) check(err error) {
 }
 
 func (r *Redis) remove() {
-	if r.child != nil {
-		if err := r.child.kill(); err != nil {
-			r.t.Errorf("Redis %s: %v", r.Addr(), err)
-		}
+	if r.child == nil {
+		return
 	}
-	if r.release != nil {
-		r.release()
+	if err := r.child.kill(); err != nil {
+		r.t.Errorf("Redis %s: %v", r.Addr(), err)
 	}
 }
-
-var errRedisEnded = errors.New("redis-server ended at start")
 
 func (r *Redis) start() error {
 	logPath := filepath.Join(r.directory, "redis.log")
@@ -145,14 +144,21 @@ func (r *Redis) start() error {
 	}
 	defer log.Close()
 
-	arguments := append([]string{
+	arguments := []string{
 		"--bind", "127.0.0.1",
-		"--port", fmt.Sprint(r.port),
+		"--port", strconv.Itoa(r.port),
 		"--dir", r.directory,
 		"--save", "",
 		"--appendonly", "no",
 		"--maxmemory-policy", "noeviction",
-	}, r.arguments...)
+	}
+	if r.tlsPort != 0 {
+		arguments = append(arguments, "--tls-port", r.TLSPort())
+	}
+	if r.busPort != 0 { // otherwise port + 10000, which may be anybody's
+		arguments = append(arguments, "--cluster-port", strconv.Itoa(r.busPort))
+	}
+	arguments = append(arguments, r.arguments...)
 	if r.configuration != "" {
 		arguments = append([]string{r.configuration}, arguments...) // it must be the first
 	}
@@ -167,7 +173,7 @@ func (r *Redis) start() error {
 
 	for deadline := time.Now().Add(redisStartTimeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if r.child.hasEnded() {
-			return fmt.Errorf("%w; its log:\n%s", errRedisEnded, readLog(logPath))
+			return endedAtStart("redis-server", readLog(logPath))
 		}
 		if isReady(r.Addr(), r.child.pid()) {
 			return nil
@@ -181,12 +187,12 @@ func (r *Redis) start() error {
 // given id, not another Redis on the same port. One that asks for a password is
 // ready; one that still loads its data is not.
 func isReady(address string, pid int) bool {
-	connection, err := net.DialTimeout("tcp", address, time.Second)
+	connection, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
 		return false
 	}
 	defer connection.Close()
-	if err := connection.SetDeadline(time.Now().Add(time.Second)); err != nil {
+	if err := connection.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		return false
 	}
 	if _, err := connection.Write([]byte("PING\r\nINFO server\r\n")); err != nil {
@@ -202,12 +208,4 @@ func isReady(address string, pid int) bool {
 	}
 	info, err := readValue(reader)
 	return err == nil && string(pong) == "+PONG\r\n" && bytes.Contains(info, fmt.Appendf(nil, "process_id:%d\r\n", pid))
-}
-
-func readLog(path string) string {
-	log, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	return string(log)
 }

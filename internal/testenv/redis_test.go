@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -34,22 +33,6 @@ func TestRedisArguments(t *testing.T) {
 	client := StartRedis(t, "--maxmemory", "5mb", "--maxmemory-policy", "allkeys-lru").Client(t)
 	require.Equal(t, "5242880", client.ConfigGet(t.Context(), "maxmemory").Val()["maxmemory"])
 	require.Equal(t, "allkeys-lru", client.ConfigGet(t.Context(), "maxmemory-policy").Val()["maxmemory-policy"])
-}
-
-func TestRedisTriesAnotherPortIfSomebodyListens(t *testing.T) {
-	t.Parallel()
-	other := StartRedis(t)
-	taken := true
-	server := startRedis(t, func() (int, func(), error) {
-		if taken {
-			taken = false
-			return other.port, func() {}, nil
-		}
-		return reservePort()
-	}, "", nil)
-	require.False(t, taken)
-	require.NotEqual(t, other.Addr(), server.Addr())
-	require.Contains(t, server.Client(t).Info(t.Context(), "server").Val(), fmt.Sprintf("process_id:%d\r\n", server.Pid()))
 }
 
 func TestRedisInClusterMode(t *testing.T) {
