@@ -13,8 +13,10 @@ help: ## list the targets
 
 test: ## install what the tests start if it is missing, then run them all
 	@./scripts/ensure $(TOOLS)
-	go test -race -p 4 -timeout 15m $$(go list ./... | grep -vE '$(PROCESSES)')
-	go test -race -p 1 -timeout 15m $$(go list ./... | grep -E '$(PROCESSES)')
+	failed=0; \
+	go test -race -p 4 -timeout 30m $$(go list ./... | grep -vE '$(PROCESSES)') || failed=1; \
+	go test -race -p 1 -timeout 30m $$(go list ./... | grep -E '$(PROCESSES)') || failed=1; \
+	exit $$failed
 
 test-faults: ## kill, freeze, cut off and slow down what runs, at full length, and count what was lost (ten minutes)
 	@./scripts/ensure redis-server postgres rabbitmq-server
