@@ -54,10 +54,21 @@ func TestAcceptedNotification(t *testing.T) {
 	require.True(t, tasks.ValidID(strings.TrimPrefix(got.header.Get("Location"), "/push/")))
 	require.JSONEq(t, notification, s.stored())
 
-	again := s.notify(strings.Replace(notification, "Ada", "Eve", 1))
+	again := s.notify(strings.Replace(notification, "a3f5b9c1", "another-trace", 1))
 	require.Equal(t, http.StatusAccepted, again.status)
 	require.Equal(t, "true", again.header.Get(replayedHeader))
 	require.Equal(t, got.header.Get("Location"), again.header.Get("Location"))
+	require.JSONEq(t, notification, s.stored())
+}
+
+func TestANotificationOfOtherContentUnderAKeyInUse(t *testing.T) {
+	t.Parallel()
+	s := startNotifications(t)
+	require.Equal(t, http.StatusAccepted, s.notify(notification).status)
+	got := s.notify(strings.Replace(notification, "Ada", "Eve", 1))
+	require.Equal(t, http.StatusConflict, got.status)
+	require.Equal(t, "urn:pushq:problem:idempotency-key-reused", got.problem.Type)
+	require.Empty(t, got.header.Get("Location"))
 	require.JSONEq(t, notification, s.stored())
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -248,4 +249,21 @@ func (n *Notification) readMetadata(value jsontext.Value) string {
 	}
 	n.Metadata = json.RawMessage(bytes.Clone(value))
 	return ""
+}
+
+// asksForTheSame reports whether two messages are for the same user, device and text, and
+// say the same about it. How JSON writes it makes no difference, and the trace is none of
+// it: a sender that repeats a message may do so in another trace.
+func (n Notification) asksForTheSame(other Notification) bool {
+	return n.UserID == other.UserID && n.NotificationType == other.NotificationType && n.Recipient == other.Recipient &&
+		n.TemplateCode == other.TemplateCode && n.Language == other.Language &&
+		maps.Equal(n.Variables, other.Variables) && reflect.DeepEqual(decodedJSON(n.Metadata), decodedJSON(other.Metadata))
+}
+
+// decodedJSON keeps numbers as they are written.
+func decodedJSON(text json.RawMessage) (value any) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	_ = decoder.Decode(&value) // it is JSON
+	return value
 }

@@ -32,9 +32,14 @@ const claimEnded = " ended"
 // and is under way, or was sent within the last day; id is its push, or "" if that is
 // not known any more. A key whose push has failed or was cancelled can be used again.
 //
+// A message that asks for something else than that push is no repetition of it, and must
+// not be lost with it if it fails: the error is ErrContentDiffers then. (Where nothing
+// is kept of the content of a push that was sent, any message with its key is a
+// repetition.)
+//
 // The claim that a key has on its push is what decides. A crash between the claim and
-// the push loses nothing: the next message with the key stores the push. Errors are as
-// with Accept.
+// the push loses nothing: the next message with the key stores the push. Other errors are
+// as with Accept, or ErrUnreadable.
 func (i *Intake) Notify(ctx context.Context, notification Notification, message []byte, now time.Time) (id string, replayed bool, err error) {
 	push := newNotificationPush(notification, message, "")
 	push.CreatedAt = MillisOf(now)
@@ -45,15 +50,46 @@ func (i *Intake) Notify(ctx context.Context, notification Notification, message 
 	}); err != nil {
 		return "", false, fmt.Errorf("store a notification: %w", err)
 	}
-	if claimed.sent {
-		return claimed.id, true, nil
-	}
 	push.ID = claimed.id
-	stored, err := i.enqueue(ctx, push)
-	if err != nil {
-		return "", false, fmt.Errorf("store push %s: %w", push.ID, err)
+	if !claimed.sent {
+		stored, err := i.enqueue(ctx, push)
+		if err != nil {
+			return "", false, fmt.Errorf("store push %s: %w", push.ID, err)
+		}
+		if stored {
+			return push.ID, false, nil
+		}
 	}
-	return push.ID, !stored, nil
+	if err := i.call(ctx, func(ctx context.Context) error {
+		return i.checkRepetition(ctx, push.ID, notification)
+	}); err != nil {
+		return "", false, fmt.Errorf("store a notification: %w", err)
+	}
+	return push.ID, true, nil
+}
+
+// checkRepetition compares a message with the push that its key stands for, as that is in
+// its task or its record.
+func (i *Intake) checkRepetition(ctx context.Context, id string, notification Notification) error {
+	if id == "" {
+		return nil
+	}
+	records := NewRecords(i.redis, i.channel, i.retention)
+	earlier, err := NewReader(i.redis, i.channel, records).look(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return nil // it was sent, and has been forgotten
+	}
+	if err != nil {
+		return err
+	}
+	stored, err := ParseNotification(earlier.Push.Notification)
+	if err != nil {
+		return nil // it was stored by other rules
+	}
+	if !notification.asksForTheSame(stored) {
+		return fmt.Errorf("%w: it stands for push %s, which is under way or was sent", ErrContentDiffers, id)
+	}
+	return nil
 }
 
 // newNotificationPush returns the push of a message that ParseNotification has read.

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -259,6 +260,124 @@ func TestFiftyAtOnceWithOneKeyAreOnePush(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 5, info.Size)
 	})
+}
+
+// retell posts a message with the same key and other fields, as testenv.Notification
+// takes them.
+func (n *notifier) retell(replaced ...string) (id string, replayed bool, err error) {
+	n.t.Helper()
+	message := testenv.Notification(append([]string{"idempotency_key", strconv.Quote(n.key)}, replaced...)...)
+	parsed, err := ParseNotification(message)
+	require.NoError(n.t, err)
+	return n.intake.Notify(n.t.Context(), parsed, message, time.Now())
+}
+
+// A message is a repetition only if it asks for what the key's push does. Any other must
+// not be taken for done: that push may fail, and then nothing would be left of it.
+func TestAMessageOfOtherContentIsNoRepetition(t *testing.T) {
+	others := map[string][]string{
+		"user":      {"user_id", `"u2"`},
+		"recipient": {"recipient", `"another-token"`},
+		"template":  {"template_code", `"goodbye"`},
+		"variable":  {"variables", `{"name":"Eve","link":"https://example.com/welcome"}`},
+		"language":  {"language", `"de"`},
+		"metadata":  {"metadata", `{"campaign":1}`},
+	}
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		n := newNotifier(t, client)
+		first, _ := n.post()
+		requireRefused := func(when string) {
+			t.Helper()
+			for name, other := range others {
+				_, _, err := n.retell(other...)
+				require.ErrorIs(t, err, ErrContentDiffers, "%s, other %s", when, name)
+				require.ErrorContains(t, err, first)
+			}
+			again, replayed := n.post()
+			require.True(t, replayed, when)
+			require.Equal(t, first, again, when)
+		}
+		requireRefused("waits")
+		n.end(first, Sent)
+		requireRefused("sent")
+		n.tell(first)
+		requireRefused("sent, as others read too")
+		require.NoError(t, n.inspect.DeleteTask(FCM.ImmediateQueue(), first))
+		requireRefused("its task is gone")
+		require.NoError(t, client.Del(t.Context(), FCM.RecordKey(first)).Err())
+		_, replayed, err := n.retell(others["user"]...)
+		require.NoError(t, err)
+		require.True(t, replayed, "nothing is known of its content any more")
+	})
+}
+
+func TestAMessageOfOtherContentAfterAFailure(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		n := newNotifier(t, client)
+		first, _ := n.post()
+		n.end(first, Failed)
+		second, replayed, err := n.retell("recipient", `"another-token"`)
+		require.NoError(t, err)
+		require.False(t, replayed)
+		require.NotEqual(t, first, second)
+		_, _, err = n.intake.Notify(t.Context(), mustParse(t, n.message), n.message, time.Now())
+		require.ErrorIs(t, err, ErrContentDiffers, "the key stands for the other one now")
+	})
+}
+
+func mustParse(t *testing.T, message []byte) Notification {
+	t.Helper()
+	parsed, err := ParseNotification(message)
+	require.NoError(t, err)
+	return parsed
+}
+
+// What makes no difference to anybody makes none here.
+func TestARepetitionMayBeWrittenInAnotherWay(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		n := newNotifier(t, client)
+		n.message = testenv.Notification("variables", `{"name":"Ada","count":3,"first":true}`, "metadata", `{"a":{"b":[1,null]},"c":12345678901234567890}`)
+		first, _ := n.post()
+		for name, other := range map[string][]string{
+			"order and blanks": {"variables", ` { "first" : true , "count":3,"name":"\u0041da" }`, "metadata", `{"c":12345678901234567890, "a":{"b":[1, null]}}`},
+			"a number as text": {"variables", `{"name":"Ada","count":"3","first":"true"}`, "metadata", `{"a":{"b":[1,null]},"c":12345678901234567890}`},
+			"trace":            {"variables", `{"name":"Ada","count":3,"first":true}`, "metadata", `{"a":{"b":[1,null]},"c":12345678901234567890}`, "trace_id", `"another"`},
+			"unknown field":    {"variables", `{"name":"Ada","count":3,"first":true}`, "metadata", `{"a":{"b":[1,null]},"c":12345678901234567890}`, "try", `2`},
+		} {
+			id, replayed, err := n.retell(other...)
+			require.NoError(t, err, name)
+			require.True(t, replayed, name)
+			require.Equal(t, first, id, name)
+		}
+		_, _, err := n.retell("variables", `{"name":"Ada","count":3,"first":true}`, "metadata", `{"a":{"b":[1,null]},"c":12345678901234567891}`)
+		require.ErrorIs(t, err, ErrContentDiffers)
+	})
+}
+
+// Whoever has claimed the key may be slower than one who finds its claim: then the push
+// has the other one's content.
+func TestAClaimerWhoseKeyOthersHaveUsed(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		t.Run(fmt.Sprint("sent meanwhile: ", sent), func(t *testing.T) {
+			onEachRedis(t, func(t *testing.T, client *redis.Client) {
+				n := newNotifier(t, client)
+				var others string
+				n.afterTheClaim(func() {
+					id, replayed, err := n.retell("recipient", `"another-token"`)
+					require.NoError(t, err)
+					require.False(t, replayed)
+					others = id
+					if sent {
+						n.end(id, Sent)
+						n.tell(id)
+					}
+				})
+				_, _, err := n.intake.Notify(t.Context(), mustParse(t, n.message), n.message, time.Now())
+				require.ErrorIs(t, err, ErrContentDiffers)
+				require.ErrorContains(t, err, others)
+			})
+		})
+	}
 }
 
 func TestAClaimIsReplacedOnlyAsItWasSeen(t *testing.T) {

@@ -57,10 +57,11 @@ func (s *service) takeMessage(ctx context.Context, body []byte) error {
 	return err
 }
 
-// isUnusable reports whether the same message would fail again.
+// isUnusable reports whether the same message would fail again, or would wait for another
+// one to end.
 func isUnusable(err error) bool {
 	var wrong *tasks.InvalidNotificationError
-	return errors.As(err, &wrong) || errors.Is(err, errPanic)
+	return errors.As(err, &wrong) || errors.Is(err, errPanic) || errors.Is(err, tasks.ErrContentDiffers)
 }
 
 var errPanic = errors.New("pushq has a bug, its log says more")

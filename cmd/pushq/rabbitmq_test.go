@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"log/slog"
 	"testing"
+	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"pushq/config"
@@ -34,4 +36,35 @@ func TestAMessageThatMakesTheIntakePanicIsAFailure(t *testing.T) {
 	require.Equal(t, "pushq has a bug, its log says more", failed.Reason)
 	require.Contains(t, log.String(), "storeMessage")
 	require.Contains(t, log.String(), "a message cannot be used")
+}
+
+// A message whose key stands for another one must not be lost with that: it is a failure
+// at once, so that the queue moves on, and can be put back when the key is free.
+func TestAMessageWhoseKeyStandsForAnother(t *testing.T) {
+	t.Parallel()
+	w := newFCMWorld(t)
+	rabbit := testenv.StartRabbitMQ(t)
+	worker := w.startReady("worker", append(w.settings, "RABBITMQ_URL="+rabbit.URL())...)
+	inspector := asynq.NewInspectorFromRedisClient(w.Redis.Client(t))
+	require.NoError(t, inspector.PauseQueue(tasks.FCM.ImmediateQueue()))
+	const key = `"shared-key"`
+	first := messageTo("UNREGISTERED-1", "idempotency_key", key)
+	other := messageTo("device-2", "idempotency_key", key)
+	rabbit.Publish(t, messagesQueue, first)
+	testenv.Eventually(t, time.Minute, "the first to be stored", func() bool {
+		return w.Redis.Client(t).LLen(t.Context(), "asynq:{fcm}:pending").Val() == 1
+	})
+	rabbit.Publish(t, messagesQueue, first, other)
+	require.Contains(t, takeFailures(t, rabbit, 1)[other].Reason, "the idempotency key was used before with other content: it stands for push ")
+	testenv.Eventually(t, time.Minute, "both to be counted", func() bool {
+		series := scrape(t, worker).Series
+		return series[`pushq_rabbitmq_messages_total{result="refused"}`] == 1 && series[`pushq_rabbitmq_messages_total{result="replayed"}`] == 1
+	})
+
+	require.NoError(t, inspector.UnpauseQueue(tasks.FCM.ImmediateQueue()))
+	require.Contains(t, takeFailures(t, rabbit, 1)[first].Reason, "UNREGISTERED")
+	rabbit.Publish(t, messagesQueue, other)
+	testenv.Eventually(t, time.Minute, "the other one to be delivered", func() bool { return w.delivered()["device-2"] == 1 })
+	w.requireNothingStuck()
+	require.Zero(t, rabbit.Depth(t, failuresQueue))
 }
