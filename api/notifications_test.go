@@ -72,6 +72,20 @@ func TestANotificationOfOtherContentUnderAKeyInUse(t *testing.T) {
 	require.JSONEq(t, notification, s.stored())
 }
 
+// The caller learns that nothing was stored and that repeating it changes nothing, and the
+// log names the key.
+func TestANotificationWhoseKeyIsUnusable(t *testing.T) {
+	t.Parallel()
+	s := startNotifications(t)
+	require.NoError(t, s.client.HSet(t.Context(), tasks.IdempotencyStateKey("notif_1"), "of", "others").Err())
+	got := s.notify(notification)
+	require.Equal(t, http.StatusInternalServerError, got.status)
+	require.Contains(t, got.problem.Detail, "was not accepted")
+	require.Empty(t, got.header.Get("Retry-After"))
+	require.Contains(t, s.log.String(), "idempotency:notif_1: WRONGTYPE")
+	require.Equal(t, http.StatusAccepted, s.notify(strings.Replace(notification, "notif_1", "notif_2", 1)).status)
+}
+
 func TestNotificationWithTheTraceOfItsRequest(t *testing.T) {
 	t.Parallel()
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"

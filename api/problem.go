@@ -94,6 +94,9 @@ func problemFor(err error) *problem {
 	case errors.Is(err, tasks.ErrContentDiffers):
 		return newProblem(http.StatusConflict, "idempotency-key-reused", "Conflict",
 			"This Idempotency-Key was used before with other content.")
+	case errors.Is(err, tasks.ErrUnusableKey):
+		return newProblem(http.StatusInternalServerError, "internal", "Internal error",
+			"The queue has something under a key of this push that pushq cannot have written. The push was not accepted, and will not be before that key, which the log names, is deleted.")
 	case errors.As(err, &wrongState):
 		p := newProblem(http.StatusConflict, "wrong-state", "Conflict",
 			fmt.Sprintf("A push that is %s cannot be %s.", wrongState.State, wrongState.Action))

@@ -64,7 +64,8 @@ func WriteIdempotencyStates(ctx context.Context, client redis.UniversalClient, c
 	for _, one := range tellings {
 		id := one.record.Push.ID
 		claim, err := one.claim.Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
+		// A claim of another type stands for no other push, and must not hold up the rest.
+		if err != nil && !errors.Is(err, redis.Nil) && !isWrongType(err) {
 			return fmt.Errorf("read the claim of push %s: %w", id, err)
 		}
 		if claim != "" && claim != id+claimEnded {

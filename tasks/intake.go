@@ -54,7 +54,7 @@ func (i *Intake) Close() {
 }
 
 // Accept stores the push: after it returns nil, Redis has the task. Otherwise
-// the error is ErrContentDiffers, or says with ErrNotStored or
+// the error is ErrContentDiffers or ErrUnusableKey, or says with ErrNotStored or
 // ErrOutcomeUnknown what may have become of the push. The caller waits no
 // longer than its context.
 //
@@ -213,9 +213,10 @@ func (i *Intake) Claim(ctx context.Context, push Push) (Claim, error) {
 func (i *Intake) claim(ctx context.Context, push Push, seconds int64) (Claim, error) {
 	var claim string // belongs to the call; read only after it has ended
 	if err := i.call(ctx, func(ctx context.Context) (err error) {
-		claim, err = claimScript.Run(ctx, i.redis, []string{i.channel.ClaimKey(push.ID)}, contentHash(push), seconds).Text()
+		key := i.channel.ClaimKey(push.ID)
+		claim, err = claimScript.Run(ctx, i.redis, []string{key}, contentHash(push), seconds).Text()
 		if err != nil {
-			return storeError(err)
+			return storeError(aboutKey(key, err))
 		}
 		return nil
 	}); err != nil {

@@ -80,7 +80,7 @@ func (i *Intake) checkRepetition(ctx context.Context, id string, notification No
 		return nil // it was sent, and has been forgotten
 	}
 	if err != nil {
-		return err
+		return aboutKey(i.channel.RecordKey(id), err)
 	}
 	stored, err := ParseNotification(earlier.Push.Notification)
 	if err != nil {
@@ -130,6 +130,9 @@ func (i *Intake) claimKey(ctx context.Context, push Push, key string) (claimedKe
 			return claimedKey{}, err
 		}
 		id, ended := strings.CutSuffix(claim, claimEnded)
+		if claim != "" && !ValidID(id) {
+			return claimedKey{}, fmt.Errorf("%w: %s: it names no push", ErrUnusableKey, i.channel.ClaimKey(push.ClaimID))
+		}
 		if state == IdempotencySent {
 			return claimedKey{id: id, sent: true}, nil
 		}
@@ -144,9 +147,10 @@ func (i *Intake) claimKey(ctx context.Context, push Push, key string) (claimedKe
 		}
 		fresh := NewID()
 		lifetime := secondsUntilForgotten(push, i.retention.Dead, push.CreatedAt.Time())
-		given, err := claimReplaceScript.Run(ctx, i.redis, []string{i.channel.ClaimKey(push.ClaimID)}, claim, fresh, lifetime).Text()
+		claimKey := i.channel.ClaimKey(push.ClaimID)
+		given, err := claimReplaceScript.Run(ctx, i.redis, []string{claimKey}, claim, fresh, lifetime).Text()
 		if err != nil {
-			return claimedKey{}, storeError(err)
+			return claimedKey{}, storeError(aboutKey(claimKey, err))
 		}
 		if given == fresh {
 			// Others only read it. If they read that the key was sent, somebody has found
@@ -163,12 +167,13 @@ func (i *Intake) claimKey(ctx context.Context, push Push, key string) (claimedKe
 
 // readKey reads what others see of a key, and its claim, in one round trip.
 func (i *Intake) readKey(ctx context.Context, push Push, key string) (state, claim string, err error) {
+	keys := []string{IdempotencyStateKey(key), i.channel.ClaimKey(push.ClaimID)}
 	pipe := i.redis.Pipeline()
-	stateOf, claimOf := pipe.Get(ctx, IdempotencyStateKey(key)), pipe.Get(ctx, i.channel.ClaimKey(push.ClaimID))
+	stateOf, claimOf := pipe.Get(ctx, keys[0]), pipe.Get(ctx, keys[1])
 	_, _ = pipe.Exec(ctx) // each has its own error
-	for _, answer := range []*redis.StringCmd{stateOf, claimOf} {
+	for place, answer := range []*redis.StringCmd{stateOf, claimOf} {
 		if err := answer.Err(); err != nil && !errors.Is(err, redis.Nil) {
-			return "", "", storeError(err)
+			return "", "", storeError(aboutKey(keys[place], err))
 		}
 	}
 	return stateOf.Val(), claimOf.Val(), nil
@@ -179,7 +184,7 @@ func (i *Intake) readKey(ctx context.Context, push Push, key string) (state, cla
 func (i *Intake) sentLately(ctx context.Context, id string, now Millis) (bool, error) {
 	record, err := NewRecords(i.redis, i.channel, i.retention).Get(ctx, id)
 	if err != nil || record == nil {
-		return false, err
+		return false, aboutKey(i.channel.RecordKey(id), err)
 	}
 	return record.End == Sent && now.Time().Sub(record.EndedAt.Time()) < idempotencyKept, nil
 }

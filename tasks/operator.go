@@ -238,6 +238,8 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 func (o *Operator) checkUnsent(ctx context.Context, key string, state State) error {
 	told, err := o.redis.Get(ctx, IdempotencyStateKey(key)).Result()
 	switch {
+	case isWrongType(err):
+		return nil // as idempotency_state.lua, which writes over it
 	case err != nil && !errors.Is(err, redis.Nil):
 		return fmt.Errorf("read an idempotency state: %w: %w", ErrUnreadable, err)
 	case told == IdempotencySent:

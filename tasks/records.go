@@ -263,6 +263,9 @@ func (r *Records) Get(ctx context.Context, id string) (*Record, error) {
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
+	if isWrongType(err) {
+		return nil, fmt.Errorf("%w of push %s: %w", errUndecodable, id, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the record of push %s: %w: %w", id, ErrUnreadable, err)
 	}

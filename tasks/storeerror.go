@@ -21,6 +21,10 @@ var (
 	ErrOutcomeUnknown = errors.New("redis did not answer in time and may have taken the command")
 	// ErrUnreadable means that Redis could not be asked.
 	ErrUnreadable = errors.New("redis could not be read")
+	// ErrUnusableKey means that Redis works, but that pushq cannot have written what is
+	// under one key: it is of another type, or has another form. Nothing was stored, and
+	// repeating the command brings the same until somebody deletes the key.
+	ErrUnusableKey = errors.New("redis has something under a key that pushq cannot have written")
 )
 
 // writeRefusals begin the errors of a Redis that answers, but takes no writes
@@ -73,10 +77,25 @@ func recovered(err *error) {
 	}
 }
 
+// isWrongType reports whether a key has another type than the command is for. Redis
+// wraps the error of a command in a script into one of the script.
+func isWrongType(err error) bool { return firstIn(err, []string{"WRONGTYPE "}) != "" }
+
+// aboutKey returns an error that matches ErrUnusableKey and names the key, if what is
+// under the key is why a command for it failed, and otherwise err as it is.
+func aboutKey(key string, err error) error {
+	if isWrongType(err) || errors.Is(err, errUndecodable) {
+		return fmt.Errorf("%w: %s: %w", ErrUnusableKey, key, err)
+	}
+	return err
+}
+
 // storeError adds to an error of Redis what it means for the command. What is
 // not certain counts as unknown.
 func storeError(err error) error {
 	switch {
+	case errors.Is(err, ErrUnusableKey):
+		return err
 	case writeRefusal(err) == refusedOOM:
 		return fmt.Errorf("%w: %w: %w", ErrNotStored, ErrStoreFull, err)
 	case writeRefusal(err) != "", firstIn(err, otherRefusals) != "":

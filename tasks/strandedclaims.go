@@ -62,10 +62,13 @@ func (d *Doctor) findStrandedClaims(ctx context.Context) (suspects []suspect, er
 			idles[place] = pipe.ObjectIdleTime(ctx, key) // before GET, which ends it
 			claims[place] = pipe.Get(ctx, key)
 		}
-		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-			return fmt.Errorf("read claims: %w: %w", ErrUnreadable, err)
-		}
+		_, _ = pipe.Exec(ctx) // each has its own error
 		for place, key := range keys {
+			for _, err := range []error{idles[place].Err(), claims[place].Err()} {
+				if err != nil && !errors.Is(err, redis.Nil) && !isWrongType(err) {
+					return fmt.Errorf("read claims: %w: %w", ErrUnreadable, err)
+				}
+			}
 			claim := claims[place].Val()
 			if claim == "" || strings.HasSuffix(claim, claimEnded) || idles[place].Val() < d.ClaimIdle {
 				continue

@@ -49,9 +49,7 @@ func (s *service) takeMessage(ctx context.Context, body []byte) error {
 			return err
 		}
 		s.metrics.RabbitMQ.Refused.Inc()
-		s.refusedWarnings.Do(func() { // not why: that may quote the message
-			s.log.Warn("a message cannot be used", slog.String("moved_to", s.settings.RabbitMQ.FailedQueue))
-		})
+		s.refusedWarnings.Do(func() { s.warnOfUnusable(err) })
 		return nil
 	}
 	return err
@@ -61,7 +59,16 @@ func (s *service) takeMessage(ctx context.Context, body []byte) error {
 // one to end.
 func isUnusable(err error) bool {
 	var wrong *tasks.InvalidNotificationError
-	return errors.As(err, &wrong) || errors.Is(err, errPanic) || errors.Is(err, tasks.ErrContentDiffers)
+	return errors.As(err, &wrong) || errors.Is(err, errPanic) ||
+		errors.Is(err, tasks.ErrContentDiffers) || errors.Is(err, tasks.ErrUnusableKey)
+}
+
+func (s *service) warnOfUnusable(err error) {
+	details := []any{slog.String("moved_to", s.settings.RabbitMQ.FailedQueue)}
+	if errors.Is(err, tasks.ErrUnusableKey) { // of others not why: that may quote the message
+		details = append(details, slog.Any("error", err))
+	}
+	s.log.Warn("a message cannot be used", details...)
 }
 
 var errPanic = errors.New("pushq has a bug, its log says more")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -67,4 +68,30 @@ func TestAMessageWhoseKeyStandsForAnother(t *testing.T) {
 	testenv.Eventually(t, time.Minute, "the other one to be delivered", func() bool { return w.delivered()["device-2"] == 1 })
 	w.requireNothingStuck()
 	require.Zero(t, rabbit.Depth(t, failuresQueue))
+}
+
+// More keys than are in hand at a time are of another type: each costs its message.
+func TestKeysOfAnotherTypeDoNotStopTheIntake(t *testing.T) {
+	t.Parallel()
+	w := newFCMWorld(t)
+	rabbit := testenv.StartRabbitMQ(t)
+	w.startReady("worker", append(w.settings, "RABBITMQ_URL="+rabbit.URL(), "RABBITMQ_PREFETCH=2")...)
+	poisoned := map[string]string{} // message → key
+	var bodies []string
+	for number := range 5 {
+		device := fmt.Sprint("device-", number)
+		key := tasks.IdempotencyStateKey("key-of-" + device)
+		if number%2 == 1 {
+			key = tasks.FCM.ClaimKey(tasks.KeyedID("", "key-of-"+device))
+		}
+		require.NoError(t, w.Redis.Client(t).HSet(t.Context(), key, "of", "others").Err())
+		poisoned[messageTo(device)] = key
+		bodies = append(bodies, messageTo(device))
+	}
+	rabbit.Publish(t, messagesQueue, append(bodies, messageTo("good"))...)
+	failures := takeFailures(t, rabbit, len(bodies))
+	for message, key := range poisoned {
+		require.Contains(t, failures[message].Reason, key+": WRONGTYPE")
+	}
+	testenv.Eventually(t, time.Minute, "the good one to be delivered", func() bool { return w.delivered()["good"] == 1 })
 }

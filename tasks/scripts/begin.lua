@@ -21,7 +21,7 @@
 -- SUPERSEDED (the idempotency key stands for another push by now).
 -- The same token gets the same answer again.
 
-local stored = redis.call('GET', KEYS[1])
+local stored = read_text(KEYS[1])
 local record = decode_record(stored, ARGV[2])
 local attempts = record.attempts or {}
 record.attempts = attempts

@@ -19,7 +19,7 @@
 -- process), SENT, or an end that another run has written since the caller
 -- looked. May be repeated.
 
-local record = decode_record(redis.call('GET', KEYS[1]), ARGV[2])
+local record = decode_record(read_text(KEYS[1]), ARGV[2])
 local attempts = record.attempts or {}
 for _, attempt in ipairs(attempts) do
   if attempt.status == 'OK' then return 'SENT' end

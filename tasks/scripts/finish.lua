@@ -29,7 +29,7 @@
 local ends, attempts_too = tonumber(ARGV[11]), tonumber(ARGV[12])
 
 local function finish()
-  local stored = redis.call('GET', KEYS[1])
+  local stored = read_text(KEYS[1])
   if ARGV[5] == 'sent' and is_first_attempt(stored, ARGV[2], ARGV[4]) then
     local rest = ',"attempts":[' .. ARGV[3] .. '],"end":"SENT","endedAt":' .. milliseconds(now) .. '}'
     local text = record_head(ARGV[2]) .. rest

@@ -28,14 +28,23 @@ end
 -- Lua itself would write 1764313200000 as 1.7643132e+12.
 local function milliseconds(instant) return string.format('%.0f', instant) end
 
--- The record that is stored, without its push, and empty if there is none.
+-- The text under a key, or false if there is none. What somebody has put there of
+-- another type is none: it is written over, so that no push and no worker stands still
+-- for it.
+local function read_text(key)
+  local stored = redis.pcall('GET', key)
+  return type(stored) == 'string' and stored
+end
+
+-- The record that is stored, without its push, and empty if there is none, or if it is
+-- no record.
 local function decode_record(stored, push)
   if not stored then return {} end
   local head = record_head(push)
   local rest = starts_with(stored, head) and string.sub(stored, #head + 1)
   if rest == '}' then return {} end
-  if rest then return cjson.decode('{' .. string.sub(rest, 2)) end
-  local record = cjson.decode(stored)
+  local decodable, record = pcall(cjson.decode, rest and '{' .. string.sub(rest, 2) or stored)
+  if not decodable or type(record) ~= 'table' then return {} end
   record.push = nil
   return record
 end
@@ -77,7 +86,7 @@ end
 -- ended, and gives it so long to live. A claim whose key does not end in the push's id
 -- names its push (notify.go), and may name another one by now.
 local function mark_claim(claim_key, id, seconds)
-  local claim = redis.call('GET', claim_key)
+  local claim = read_text(claim_key)
   if claim and (string.sub(claim_key, -#id) == id or starts_with(claim, id)) then
     if string.sub(claim, -6) ~= ' ended' then claim = claim .. ' ended' end
     redis.call('SET', claim_key, claim, 'EX', seconds)
@@ -87,7 +96,7 @@ end
 -- Makes the claim of a push that is under way live as long as its record, if it is one
 -- that names its push. Others are for as long as they were made for.
 local function keep_claim(claim_key, id, seconds)
-  if string.sub(claim_key, -#id) ~= id and redis.call('GET', claim_key) == id then
+  if string.sub(claim_key, -#id) ~= id and read_text(claim_key) == id then
     redis.call('EXPIRE', claim_key, seconds)
   end
 end
@@ -95,7 +104,7 @@ end
 -- Makes a claim that names its push say that the push is under way again. Returns the
 -- push that the claim stands for if that is another one; then nothing changes.
 local function take_back_claim(claim_key, id, seconds)
-  local claim = redis.call('GET', claim_key)
+  local claim = read_text(claim_key)
   if claim and claim ~= id and claim ~= id .. ' ended' then return string.match(claim, '^%S+') end
   redis.call('SET', claim_key, id, 'EX', seconds)
 end

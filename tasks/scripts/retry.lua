@@ -15,7 +15,7 @@
 -- push that the idempotency key stands for by now. May be repeated.
 -- Without a record there is no end to take back.
 
-local stored = redis.call('GET', KEYS[1])
+local stored = read_text(KEYS[1])
 local record = decode_record(stored, ARGV[2])
 local attempts = record.attempts or {}
 for _, attempt in ipairs(attempts) do
