@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 
 	"pushq/config"
 	"pushq/internal/metrics"
+	"pushq/internal/rabbitmq"
 	"pushq/internal/testenv"
 	"pushq/tasks"
 )
@@ -94,4 +99,35 @@ func TestKeysOfAnotherTypeDoNotStopTheIntake(t *testing.T) {
 		require.Contains(t, failures[message].Reason, key+": WRONGTYPE")
 	}
 	testenv.Eventually(t, time.Minute, "the good one to be delivered", func() bool { return w.delivered()["good"] == 1 })
+}
+
+// The connection is well, and still nothing comes in.
+func TestHealthTellsThatTheIntakeStandsStill(t *testing.T) {
+	t.Parallel()
+	rabbit := testenv.StartRabbitMQ(t)
+	log := slog.New(slog.DiscardHandler)
+	s := &service{settings: config.Default(), roles: roles{worker: true}, log: log, channels: channels{{Channel: tasks.FCM}}}
+	s.settings.RabbitMQ.URL = config.Secret(rabbit.URL())
+	require.NoError(t, s.openRabbitMQ())
+	defer s.publisher.Close()
+	var err error
+	s.consumer, err = rabbitmq.NewConsumer(rabbitmq.ConsumerOptions{
+		URL: rabbit.URL(), Queue: messagesQueue, Prefetch: 1, Log: log, Overdue: 100 * time.Millisecond,
+		Handle: func(context.Context, []byte) error { return errors.New("whatever it is") },
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.consumer.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	testenv.EventuallyNoError(t, time.Minute, func() error { return s.rabbitMQCheck().Run(ctx) })
+	rabbit.Publish(t, messagesQueue, "{}")
+	testenv.EventuallyNoError(t, time.Minute, func() error {
+		if err := s.rabbitMQCheck().Run(ctx); err == nil || !strings.Contains(err.Error(), "cannot be taken: whatever it is") {
+			return fmt.Errorf("health says: %w", err)
+		}
+		return nil
+	})
+	require.True(t, s.rabbitMQCheck().Degrades)
 }

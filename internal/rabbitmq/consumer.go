@@ -4,6 +4,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,11 +32,15 @@ type ConsumerOptions struct {
 	// Grace is how long a stop lets calls of Handle go on before it ends their contexts,
 	// and a lost connection before another one is made. 0 is five seconds.
 	Grace time.Duration
-	Log   *slog.Logger
+	// Overdue is how long a message may be in hand before Healthy says so. 0 is half a
+	// minute.
+	Overdue time.Duration
+	Log     *slog.Logger
 }
 
 const (
-	defaultGrace = 5 * time.Second
+	defaultGrace   = 5 * time.Second
+	defaultOverdue = 30 * time.Second
 	// steady is how long a connection has to last for the next one to be made after the
 	// shortest pause.
 	steady = 10 * time.Second
@@ -48,6 +53,7 @@ const (
 type Consumer struct {
 	ConsumerOptions
 	address address
+	inHand  inHand
 
 	mutex       sync.Mutex
 	trouble     error // why no messages are taken, or nil
@@ -69,9 +75,8 @@ func NewConsumer(options ConsumerOptions) (*Consumer, error) {
 	if options.Queue == "" || options.Prefetch < 1 {
 		return nil, errors.New("a consumer needs the name of a queue, and a prefetch of at least 1")
 	}
-	if options.Grace == 0 {
-		options.Grace = defaultGrace
-	}
+	options.Grace = cmp.Or(options.Grace, defaultGrace)
+	options.Overdue = cmp.Or(options.Overdue, defaultOverdue)
 	return &Consumer{ConsumerOptions: options, address: address, trouble: errNotStarted}, nil
 }
 
@@ -97,11 +102,22 @@ func (c *Consumer) Run(ctx context.Context) {
 	}
 }
 
-// Healthy is nil while messages are taken, and otherwise says why not. It asks nobody.
+// Healthy is nil while messages are taken, and otherwise says why not: with an
+// *OverdueError if one is in hand for too long, which may be the first of many. It asks
+// nobody.
 func (c *Consumer) Healthy() error {
 	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.trouble
+	trouble := c.trouble
+	c.mutex.Unlock()
+	if trouble != nil {
+		return trouble
+	}
+	if longest, found := c.inHand.longest(); found {
+		if waited := time.Since(longest.since); waited > c.Overdue {
+			return &OverdueError{InHand: waited, Cause: longest.err}
+		}
+	}
+	return nil
 }
 
 // Reconnects counts the connections that messages were taken over after the first one.

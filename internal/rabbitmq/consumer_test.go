@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -146,6 +147,42 @@ func testPoison(w *world) {
 	testenv.Eventually(w, patience, "all others", func() bool { return handled.Load() == 98 })
 	consumer.stop()
 	w.requireReady(2)
+}
+
+// testOverdue has a message that nobody can handle, and one that is never done with:
+// whoever asks how the consumer is must learn of either, though it is connected.
+func testOverdue(w *world) {
+	w.putNumbers(20)
+	got, release := newSeen(), make(chan struct{})
+	var mended atomic.Bool
+	consumer := w.run(func(ctx context.Context, body []byte) error {
+		defer got.out()
+		got.in(body)
+		switch {
+		case string(body) == "3" && !mended.Load():
+			return errors.New("WRONGTYPE, for one")
+		case string(body) == "7":
+			<-release
+		}
+		return nil
+	}, func(o *ConsumerOptions) { o.Overdue = 100 * time.Millisecond })
+	got.waitForBodies(w, 20)
+	waitUntil := func(part string) {
+		w.Helper()
+		testenv.EventuallyNoError(w, patience, func() error {
+			var overdue *OverdueError
+			if err := consumer.Healthy(); !errors.As(err, &overdue) || !strings.Contains(err.Error(), part) {
+				return fmt.Errorf("healthy says: %v", err)
+			}
+			return nil
+		})
+	}
+	waitUntil("a message has been in hand for ")
+	close(release)
+	waitUntil(" and cannot be taken: WRONGTYPE, for one")
+	mended.Store(true)
+	testenv.EventuallyNoError(w, patience, consumer.Healthy)
+	w.requireReady(0)
 }
 
 func testStop(w *world) {

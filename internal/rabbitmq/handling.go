@@ -33,7 +33,9 @@ func newHandling(c *Consumer) *handling {
 // begin handles a message in a goroutine of its own.
 func (h *handling) begin(delivery amqp.Delivery) {
 	h.calls.Go(func() {
-		if !h.untilDone(delivery) {
+		one := h.inHand.add()
+		defer h.inHand.remove(one)
+		if !h.untilDone(delivery, one) {
 			return // RabbitMQ will give it to somebody else, or to us again
 		}
 		if err := delivery.Ack(false); err != nil {
@@ -53,12 +55,13 @@ func (h *handling) finish() {
 }
 
 // untilDone calls Handle until it returns nil, or finish says not to go on.
-func (h *handling) untilDone(delivery amqp.Delivery) bool {
+func (h *handling) untilDone(delivery amqp.Delivery, one *held) bool {
 	for failures := 1; ; failures++ {
 		err := h.call(delivery)
 		if err == nil {
 			return true
 		}
+		h.inHand.failed(one, err)
 		level := slog.LevelDebug
 		if failures == 1 {
 			level = slog.LevelWarn // one line for a message, however long it takes

@@ -26,6 +26,7 @@ func TestWithOneServer(t *testing.T) {
 		"nothing goes round while all fails":   testAllFails,
 		"a panic is a failure":                 testPanic,
 		"a poisonous message":                  testPoison,
+		"a message in hand for long":           testOverdue,
 		"a stop finishes what is in hand":      testStop,
 		"a stop does not wait for ever":        testStopWithinGrace,
 		"a stop leaves failures in the queue":  testStopWhileFailing,
