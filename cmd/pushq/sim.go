@@ -30,7 +30,11 @@ It misbehaves when the user of a push (pushKey) begins with one of these:
   NNN-             answers with that status: 503-, 400-, 403-, 429-, 302-
   NNNafterS-       the same, once, with Retry-After: S, as in 429after2-
   htmlNNN-         an HTML page with that status, as in html502-
+  errorNNN-        that status with {"error":…} instead of code and message: error200-
+  cutNNN-          that status with JSON that breaks off, as in cut200-
+  emptyNNN-        that status without a body, as in empty200-
   bodyNNN-         HTTP 200 with that code in the body, as in body400-
+  textNNN-         the same with the code as a text: {"code":"500",…}
   echoNNN-         that status with the request's fields in the message, as in echo400-
   hang-            never answers
   reset-           closes the connection without an answer

@@ -116,18 +116,22 @@ func (c *Client) noAnswer(unanswered *exchange.NoAnswer) handlers.Outcome {
 	return outcome
 }
 
-// judge is the outcome of an answer.
+// judge is the outcome of an answer. A refusal has the meaning of its status, whatever its
+// body is: Swrve's own refusals may have a blank one or none in JSON.
 func (c *Client) judge(answer exchange.Answer) handlers.Outcome {
 	status := answer.Status
-	code, message := readBody(answer.Body)
-	if success(status) && code >= 400 && code <= 599 {
-		status = code // the answer contradicts itself: believe the bad news
-	}
 	if success(status) {
-		return handlers.Outcome{Verdict: handlers.Delivered}
+		meant, known := statusOf(answer)
+		switch {
+		case !known:
+			return foreign(answer)
+		case meant < http.StatusBadRequest:
+			return handlers.Outcome{Verdict: handlers.Delivered}
+		}
+		status = meant // the answer contradicts itself: believe the bad news
 	}
 	outcome := handlers.Outcome{
-		Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: status, ErrorMessage: message,
+		Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: status, ErrorMessage: messageOf(answer),
 	}
 	if slices.Contains(c.RetryStatuses, status) {
 		outcome.Verdict = handlers.Retryable
@@ -137,6 +141,15 @@ func (c *Client) judge(answer exchange.Answer) handlers.Outcome {
 		outcome.RetryAfter = min(exchange.RetryAfter(answer.Header, time.Now()), c.MaxRetryAfter)
 	}
 	return outcome
+}
+
+// foreign is the outcome of a success that Swrve cannot have answered.
+func foreign(answer exchange.Answer) handlers.Outcome {
+	return handlers.Outcome{
+		Verdict: handlers.Retryable, ErrorType: tasks.ErrorOther, ErrorCode: answer.Status,
+		ErrorMessage:   answer.Foreign("Swrve's") + "; see swrve.url (it may have been delivered)",
+		MaybeDelivered: true, ServiceFailed: true, Alarm: !answer.Cut,
+	}
 }
 
 func success(status int) bool { return status >= 200 && status < 300 }

@@ -1,6 +1,8 @@
 package swrve_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,6 +142,16 @@ func TestAnyTextArrivesUnchanged(t *testing.T) {
 	})
 }
 
+// foreign is the outcome of a success that is not Swrve's.
+func foreign(what string, alarm bool) handlers.Outcome {
+	status, _ := strconv.Atoi(what[:3])
+	return handlers.Outcome{
+		Verdict: handlers.Retryable, ErrorType: tasks.ErrorOther, ErrorCode: status,
+		ErrorMessage:   "the answer is not Swrve's: " + what + "; see swrve.url (it may have been delivered)",
+		MaybeDelivered: true, ServiceFailed: true, Alarm: alarm,
+	}
+}
+
 func TestOutcomeOfAnswers(t *testing.T) {
 	t.Parallel()
 	refusal := func(verdict handlers.Verdict, code int, message string) handlers.Outcome {
@@ -161,10 +174,15 @@ func TestOutcomeOfAnswers(t *testing.T) {
 		"201-":         {},
 		"202-":         {},
 		"204-":         {},
-		"html200-":     {},
+		"empty200-":    {},
 		"body200-":     {},
 		"body202-":     {},
+		"text200-":     {},
 		"body302-":     {}, // only codes from 400 contradict a 2xx
+		"html200-":     foreign("200 with an HTML page", true),
+		"error200-":    foreign(`200 {"error":"OK"}`, true),
+		"error202-":    foreign(`202 {"error":"Accepted"}`, true),
+		"cut200-":      foreign("200 with a body that broke off or has no end", false),
 		"300-":         permanent(300),
 		"301-":         permanent(301),
 		"302-":         permanent(302),
@@ -191,6 +209,11 @@ func TestOutcomeOfAnswers(t *testing.T) {
 		"body400-":     refusal(handlers.Permanent, 400, "Rejected, User Has Changed Token"),
 		"body429-":     refusal(handlers.Retryable, 429, "Rate Limit Exceeded"),
 		"body503-":     retryable(503),
+		"text400-":     refusal(handlers.Permanent, 400, "Rejected, User Has Changed Token"),
+		"text429-":     refusal(handlers.Retryable, 429, "Rate Limit Exceeded"),
+		"text500-":     retryable(500),
+		"empty400-":    refusal(handlers.Permanent, 400, ""),
+		"error503-":    refusal(handlers.Retryable, 503, `{"error":"Service Unavailable"}`),
 		"ok-then-503-": retryable(503),
 	}
 	simulator, target := startSimulator(t, swrvesim.Config{})
@@ -235,6 +258,8 @@ func TestRetryStatusesAreConfigurable(t *testing.T) {
 	require.Equal(t, 7*time.Second, throttled.RetryAfter, "the others must wait all the same")
 }
 
+const brokeOff = "200 with a body that broke off or has no end"
+
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -242,8 +267,10 @@ func TestBodies(t *testing.T) {
 		want         handlers.Outcome
 	}{
 		{"2xx without a body", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", handlers.Outcome{}},
-		{"2xx with a body cut short", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"code\":4", handlers.Outcome{}},
-		{"2xx with a chunk cut short", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{", handlers.Outcome{}},
+		{"2xx with a body cut short", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"code\":4", foreign(brokeOff, false)},
+		{"2xx with a body cut short at its start", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", foreign(brokeOff, false)},
+		{"2xx with a chunk cut short", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{", foreign(brokeOff, false)},
+		{"2xx of which only blanks are missing", "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{\"code\":200}", handlers.Outcome{}},
 		{"5xx with a body cut short", "HTTP/1.1 503 No\r\nContent-Length: 100\r\n\r\nbusy", handlers.Outcome{
 			Verdict: handlers.Retryable, ErrorType: tasks.ErrorSwrve, ErrorCode: 503, ErrorMessage: "busy",
 		}},
@@ -253,8 +280,6 @@ func TestBodies(t *testing.T) {
 		{"other JSON", "HTTP/1.1 400 No\r\nContent-Length: 15\r\n\r\n{\"error\":\"gone\"}"[:len("HTTP/1.1 400 No\r\nContent-Length: 15\r\n\r\n")+15], handlers.Outcome{
 			Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: 400, ErrorMessage: `{"error":"gone"`,
 		}},
-		{"a code that is no status", "HTTP/1.1 200 OK\r\nContent-Length: 27\r\n\r\n{\"code\":123456789012345678}", handlers.Outcome{}},
-		{"a code above the errors", "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"code\":600}", handlers.Outcome{}},
 		{"status beats a good code", "HTTP/1.1 500 No\r\nContent-Length: 27\r\n\r\n{\"code\":200,\"message\":\"OK\"}", handlers.Outcome{
 			Verdict: handlers.Retryable, ErrorType: tasks.ErrorSwrve, ErrorCode: 500, ErrorMessage: "OK",
 		}},
@@ -266,6 +291,98 @@ func TestBodies(t *testing.T) {
 			require.Equal(t, test.want, send(t, client, pushFor("ann")))
 		})
 	}
+}
+
+// A 2xx is a success only if Swrve can have said so: with nothing in its body, or with JSON
+// that names no error.
+func TestSuccessesThatSwrveCanHaveSaid(t *testing.T) {
+	t.Parallel()
+	const json, page, text = "application/json", "text/html", "text/plain; charset=utf-8"
+	failed := func(verdict handlers.Verdict, code int, message string) handlers.Outcome {
+		return handlers.Outcome{Verdict: verdict, ErrorType: tasks.ErrorSwrve, ErrorCode: code, ErrorMessage: message}
+	}
+	another := func(what string) handlers.Outcome { return foreign("200 "+what, true) }
+	as := func(body string) handlers.Outcome { return another(body) }
+	var zipped bytes.Buffer
+	zip := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(zip, `{"code":200,"message":"OK"}`)
+	require.NoError(t, zip.Close())
+
+	for _, test := range []struct {
+		mediaType, body string
+		want            handlers.Outcome
+	}{
+		// Nothing is said.
+		{"", "", handlers.Outcome{}},
+		{page, "", handlers.Outcome{}},
+		{text, " \r\n\t", handlers.Outcome{}},
+		{json, "null", handlers.Outcome{}},
+		// JSON that names no error, whatever it is called.
+		{json, `{"code":200,"message":"OK"}`, handlers.Outcome{}},
+		{page, `{"code":200,"message":"OK"}`, handlers.Outcome{}},
+		{"application/json; charset=utf-16", `{"code":200,"message":"OK"}`, handlers.Outcome{}},
+		{json, "\ufeff \n{\"code\":200}\n", handlers.Outcome{}},
+		{json, " \n\ufeff{\"code\":200}\n", handlers.Outcome{}},
+		{json, `{}`, handlers.Outcome{}},
+		{json, `[]`, handlers.Outcome{}},
+		{json, `[{"code":200},{}]`, handlers.Outcome{}},
+		{json, `{"id":7,"status":"queued"}`, handlers.Outcome{}},
+		{json, `{"code":200,"message":["odd"],"error":null,"errors":[]}`, handlers.Outcome{}},
+		{json, `{"code":null}`, handlers.Outcome{}},
+		{json, `{"code":0}`, handlers.Outcome{}},
+		{json, `{"code":"200"}`, handlers.Outcome{}},
+		{json, `{"code":2e2}`, handlers.Outcome{}},
+		{json, "{\"code\":200,\"message\":\"\xff\"}", handlers.Outcome{}},
+		// A code from 400 is the status.
+		{json, `{"code":500}`, failed(handlers.Retryable, 500, `{"code":500}`)},
+		{json, `{"code":"500"}`, failed(handlers.Retryable, 500, `{"code":"500"}`)},
+		{page, `{"code":"500"}`, failed(handlers.Retryable, 500, `{"code":"500"}`)},
+		{json, `{"code":" 503 ","message":"Busy"}`, failed(handlers.Retryable, 503, "Busy")},
+		{json, `{"code":500.0,"message":7}`, failed(handlers.Retryable, 500, `{"code":500.0,"message":7}`)},
+		{json, `{"code":4.03e2,"message":"No"}`, failed(handlers.Permanent, 403, "No")},
+		{json, `{"code":"400","message":"No such external ID"}`, failed(handlers.Permanent, 400, "No such external ID")},
+		{json, "\ufeff{\"code\":599}", failed(handlers.Permanent, 599, "\ufeff{\"code\":599}")},
+		{json, `[{"code":200},{"code":500}]`, failed(handlers.Retryable, 500, `[{"code":200},{"code":500}]`)},
+		// A code that no status can be.
+		{json, `{"code":600}`, as(`{"code":600}`)},
+		{json, `{"code":123456789012345678}`, as(`{"code":123456789012345678}`)},
+		{json, `{"code":1e999}`, as(`{"code":1e999}`)},
+		{json, `{"code":-1}`, as(`{"code":-1}`)},
+		{json, `{"code":500.5}`, as(`{"code":500.5}`)},
+		{json, `{"code":"INTERNAL"}`, as(`{"code":"INTERNAL"}`)},
+		{json, `{"code":""}`, as(`{"code":""}`)},
+		{json, `{"code":{"value":500}}`, as(`{"code":{"value":500}}`)},
+		{json, `{"code":[500]}`, as(`{"code":[500]}`)},
+		{json, `{"code":true}`, as(`{"code":true}`)},
+		// An error in other words.
+		{json, `{"error":"no"}`, as(`{"error":"no"}`)},
+		{json, `{"code":200,"error":{"code":7}}`, as(`{"code":200,"error":{"code":7}}`)},
+		{json, `{"errors":["no"]}`, as(`{"errors":["no"]}`)},
+		{json, `{"success":false}`, as(`{"success":false}`)},
+		{json, `[{"error":"no"}]`, as(`[{"error":"no"}]`)},
+		{json, `["no"]`, as(`["no"]`)},
+		// No JSON, or no object.
+		{json, "OK", as("OK")},
+		{text, "OK", as("OK")},
+		{json, `"OK"`, as(`"OK"`)},
+		{json, "500", as("500")},
+		{json, "true", as("true")},
+		{json, `{"code":200} {"code":500}`, as(`{"code":200} {"code":500}`)},
+		{json, `{"code":200`, as(`{"code":200`)},
+		{page, "<!DOCTYPE html><h1>Sign in</h1>", another("with an HTML page")},
+		{json, " \n<html></html>", another("with an HTML page")},
+		{text, strings.Repeat("no ", 100), as(strings.Repeat("no ", 100)[:200])},
+		{json, zipped.String(), another("with a body that is no text")},
+		{json, "\xfe\xff\x00{\x00}", another("with a body that is no text")},
+		// More than is read.
+		{json, `{"message":"` + strings.Repeat("x", 64<<10) + `"}`, foreign(brokeOff, false)},
+		{text, strings.Repeat(" ", 64<<10) + "<html>", foreign(brokeOff, false)},
+	} {
+		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", test.mediaType, len(test.body), test.body)
+		require.Equal(t, test.want, send(t, newClient(t, config(answerRaw(t, answer))), pushFor("ann")), "%s %.80q", test.mediaType, test.body)
+	}
+	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", zipped.Len(), zipped.String())
+	require.Equal(t, another(`in the encoding "gzip", which was not asked for`), send(t, newClient(t, config(answerRaw(t, answer))), pushFor("ann")))
 }
 
 func TestAHugeBodyIsNotReadToItsEnd(t *testing.T) {
@@ -317,7 +434,7 @@ func TestABodyThatNeverEndsIsLeftAtTheTimeout(t *testing.T) {
 	})
 	configured := config(target)
 	configured.Timeout = 300 * time.Millisecond
-	require.Equal(t, handlers.Outcome{}, send(t, newClient(t, configured), pushFor("ann")))
+	require.Equal(t, foreign(brokeOff, false), send(t, newClient(t, configured), pushFor("ann")))
 	<-gone
 }
 

@@ -76,7 +76,7 @@ func (c *Client) MaxDuration() time.Duration { return c.Timeout + frozenMercy }
 type Answer struct {
 	Status int
 	Header http.Header
-	// Body has the first 64 KiB. Cut says that it broke off before its end.
+	// Body has the first 64 KiB. Cut says that it has more, or broke off before its end.
 	Body []byte
 	Cut  bool
 }
@@ -125,9 +125,17 @@ func (c *Client) Do(request *http.Request) (answer Answer, unanswered *NoAnswer)
 	}
 	// An answer cut off in its body still has its status, and reading to the
 	// end keeps the connection.
-	answer.Body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	answer.Cut = err != nil
+	answer.Body, answer.Cut = ReadBody(response, maxAnswer)
 	return answer, nil
+}
+
+// ReadBody reads so many bytes of a body at most, and reports whether that is not all of it.
+func ReadBody(response *http.Response, most int) (body []byte, cut bool) {
+	body, err := io.ReadAll(io.LimitReader(response.Body, int64(most)+1))
+	if len(body) > most {
+		return body[:most], true
+	}
+	return body, err != nil
 }
 
 var errTimeout = errors.New("no answer in time")

@@ -153,6 +153,7 @@ func TestABodyIsNotReadToItsEnd(t *testing.T) {
 	answer, unanswered := post(t, newClient(t, exchange.Options{Timeout: 10 * time.Second, Connections: 1, HTTP2: true}), server.URL)
 	require.Nil(t, unanswered)
 	require.Len(t, answer.Body, 64<<10)
+	require.True(t, answer.Cut)
 }
 
 func TestRetryAfter(t *testing.T) {

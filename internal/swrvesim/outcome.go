@@ -15,7 +15,7 @@ type outcome struct {
 	// status is the HTTP status; answer is the body.
 	status int
 	answer answer
-	html   bool
+	shape  shape
 	// echo puts the request's fields into the answer's message.
 	echo bool
 	// retryAfter is sent as the Retry-After header, in seconds, unless empty.
@@ -34,7 +34,22 @@ const (
 	resets
 )
 
-// answer is the body of every answer to POST /push.
+// shape is what the body of an answer is.
+type shape int
+
+const (
+	asJSON  shape = iota
+	asPage        // HTML
+	asError       // JSON with an error instead of code and message
+	asText        // JSON with the code as a text
+	empty
+	cut // JSON that breaks off
+)
+
+// shapes are those that a prefix asks for.
+var shapes = map[string]shape{"html": asPage, "error": asError, "text": asText, "empty": empty, "cut": cut}
+
+// answer is the body of every answer to POST /push, unless another shape is asked for.
 type answer struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -61,7 +76,7 @@ func answerFor(status int) answer {
 }
 
 var script = regexp.MustCompile(
-	`^(ok-then-)?(?:([2-5]\d\d)(?:after(\d{1,5}))?|html([2-5]\d\d)|body([2-5]\d\d)|echo([2-5]\d\d)|(hang)|(reset))(?:x([1-9]\d{0,4}))?-`)
+	`^(ok-then-)?(?:([2-5]\d\d)(?:after(\d{1,5}))?|(html|error|text|empty|cut)([2-5]\d\d)|body([2-5]\d\d)|echo([2-5]\d\d)|(hang)|(reset))(?:x([1-9]\d{0,4}))?-`)
 
 // outcomeFor reads the outcome that a user asks for by its prefix:
 //
@@ -69,6 +84,10 @@ var script = regexp.MustCompile(
 //	             3xx points back to /push
 //	NNNafterS-   the same with Retry-After: S (seconds); once, unless xM follows
 //	htmlNNN-     that status with an HTML page, as from a proxy
+//	errorNNN-    that status with {"error":…}, as from a gateway
+//	cutNNN-      that status with JSON that breaks off
+//	emptyNNN-    that status without a body; a 2xx delivers
+//	textNNN-     HTTP 200 with that code in the body, as a text
 //	bodyNNN-     HTTP 200 with that code in the body
 //	echoNNN-     that status, with the request's fields in the message, push_key included
 //	hang-        no answer until the caller goes away or the simulator stops; no latency
@@ -83,7 +102,7 @@ func outcomeFor(user string) outcome {
 	if match == nil {
 		return delivered
 	}
-	okThen, status, after, html, body, echo, hang, reset, times := match[1], match[2], match[3], match[4], match[5], match[6], match[7], match[8], match[9]
+	okThen, status, after, shape, inShape, body, echo, hang, reset, times := match[1], match[2], match[3], match[4], match[5], match[6], match[7], match[8], match[9], match[10]
 
 	var asked outcome
 	switch {
@@ -94,10 +113,13 @@ func outcomeFor(user string) outcome {
 		if after != "" {
 			asked.times = 1
 		}
-	case html != "":
-		asked.status, _ = strconv.Atoi(html)
+	case shape != "":
+		asked.status, _ = strconv.Atoi(inShape)
 		asked.answer = answerFor(asked.status)
-		asked.html = true
+		asked.shape = shapes[shape]
+		if asked.shape == asText {
+			asked.status = http.StatusOK
+		}
 	case body != "":
 		code, _ := strconv.Atoi(body)
 		asked.status = http.StatusOK
@@ -111,7 +133,8 @@ func outcomeFor(user string) outcome {
 	case reset != "":
 		asked.ending = resets
 	}
-	asked.delivered = okThen != "" || asked.ending == answers && asked.answer.Code < 300
+	said := asked.shape == asJSON || asked.shape == asText || asked.shape == empty // by Swrve itself
+	asked.delivered = okThen != "" || asked.ending == answers && said && asked.answer.Code < 300
 	if times != "" {
 		asked.times, _ = strconv.Atoi(times)
 	}

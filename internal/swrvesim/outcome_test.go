@@ -21,6 +21,7 @@ func TestScriptedAnswers(t *testing.T) {
 	simulator, base := start(t, Config{})
 	client := newClient(t)
 	const html502 = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>\n"
+	const html200 = "<html><head><title>200 OK</title></head><body><h1>200 OK</h1></body></html>\n"
 	for _, test := range []struct {
 		user      string
 		statuses  []int // of consecutive requests
@@ -46,6 +47,13 @@ func TestScriptedAnswers(t *testing.T) {
 		{"body400-ann", []int{200, 200}, `{"code":400,"message":"Rejected, User Has Changed Token"}`, 0},
 		{"body500x1-ann", []int{200, 200}, `{"code":500,"message":"Internal Server Error"}`, 1},
 		{"body200-ann", []int{200}, okBody, 1},
+		{"html200-ann", []int{200}, html200, 0}, // somebody else's
+		{"error200-ann", []int{200}, `{"error":"OK"}`, 0},
+		{"error503-ann", []int{503}, `{"error":"Service Unavailable"}`, 0},
+		{"text500-ann", []int{200}, `{"code":"500","message":"Internal Server Error"}`, 0},
+		{"text200-ann", []int{200}, `{"code":"200","message":"OK"}`, 1},
+		{"empty200-ann", []int{200}, "", 1},
+		{"empty503-ann", []int{503}, "", 0},
 		{"ok-then-503-ann", []int{503, 503}, `{"code":503,"message":"Service Unavailable"}`, 2},
 		{"ok-then-html502x1-ann", []int{502, 200}, html502, 2},
 	} {

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -204,20 +205,32 @@ func writeOutcome(w http.ResponseWriter, outcome outcome) {
 	if outcome.status >= 300 && outcome.status < 400 {
 		w.Header().Set("Location", "/push")
 	}
-	if outcome.html {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	switch said := outcome.answer; outcome.shape {
+	case asPage:
+		writeBody(w, outcome.status, "text/html; charset=utf-8", fmt.Appendf(nil, htmlAnswerForm, said.Code, said.Message))
+	case asError:
+		writeJSON(w, outcome.status, map[string]string{"error": said.Message})
+	case asText:
+		writeJSON(w, outcome.status, map[string]string{"code": strconv.Itoa(said.Code), "message": said.Message})
+	case empty:
 		w.WriteHeader(outcome.status)
-		fmt.Fprintf(w, htmlAnswerForm, outcome.answer.Code, outcome.answer.Message)
-		return
+	case cut:
+		body, _ := json.Marshal(said)
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		writeBody(w, outcome.status, jsonMediaType, body[:len(body)/2])
+	default:
+		writeJSON(w, outcome.status, said)
 	}
-	writeAnswer(w, outcome.status, outcome.answer)
 }
 
-// writeAnswer ignores write errors: the caller has gone, and nobody else would
-// want to know.
-func writeAnswer(w http.ResponseWriter, status int, answer answer) {
-	body, _ := json.Marshal(answer) // an int and a string always encode
-	w.Header().Set("Content-Type", jsonMediaType)
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	body, _ := json.Marshal(value) // texts and numbers always encode
+	writeBody(w, status, jsonMediaType, body)
+}
+
+// writeBody ignores write errors: the caller has gone, and nobody else would want to know.
+func writeBody(w http.ResponseWriter, status int, mediaType string, body []byte) {
+	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }

@@ -92,7 +92,7 @@ func (s *Simulator) Handler() http.Handler {
 	mux.HandleFunc("POST /push", s.servePush)
 	mux.HandleFunc("/push", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
-		writeAnswer(w, http.StatusMethodNotAllowed, answer{http.StatusMethodNotAllowed, "Method Not Allowed"})
+		writeJSON(w, http.StatusMethodNotAllowed, answer{http.StatusMethodNotAllowed, "Method Not Allowed"})
 	})
 	mux.HandleFunc("GET /ledger", s.serveLedger)
 	mux.HandleFunc("DELETE /ledger", s.serveReset)
@@ -100,7 +100,7 @@ func (s *Simulator) Handler() http.Handler {
 	mux.HandleFunc("GET /health/live", simserver.Healthy)
 	mux.HandleFunc("GET /health/ready", simserver.Healthy)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeAnswer(w, http.StatusNotFound, answer{http.StatusNotFound, "Not Found"})
+		writeJSON(w, http.StatusNotFound, answer{http.StatusNotFound, "Not Found"})
 	})
 	return mux
 }
