@@ -14,8 +14,8 @@ func (s *story) cancelRecord(seen Millis) string {
 	content, err := s.push.encode()
 	require.NoError(s.t, err)
 	state, err := cancelScript.Run(s.ctx, s.client,
-		[]string{Swrve.RecordKey(s.push.ID), Swrve.DeadKey(), Swrve.ClaimKey(s.push.ID)},
-		s.push.ID, content, int64(seen), seconds(testRetention.Dead), 0, 0, time.Hour.Milliseconds()).Text()
+		[]string{Swrve.RecordKey(s.push.ID), Swrve.DeadKey(), Swrve.ClaimKey(s.push.ID), Swrve.FollowersKey()},
+		s.push.ID, content, int64(seen), seconds(testRetention.Dead), "", time.Hour.Milliseconds()).Text()
 	require.NoError(s.t, err)
 	return state
 }

@@ -72,9 +72,13 @@ func (c Channel) PaceOverrideKey() string { return c.key("pace:override") }
 // BreakerKey holds the circuit breaker of a service that the channel needs.
 func (c Channel) BreakerKey(service string) string { return c.key("breaker:" + service) }
 
+// FollowersKey holds the names of those who follow the channel, and what each is told
+// (Followers).
+func (c Channel) FollowersKey() string { return c.key("follow") }
+
 // FollowKey is the stream in which somebody who follows the channel is told of its
 // pushes (Followers).
-func (c Channel) FollowKey(follower string) string { return c.key("follow:" + follower) }
+func (c Channel) FollowKey(follower string) string { return c.FollowersKey() + ":" + follower }
 
 func (c Channel) key(name string) string { return queueKey(c.Name, name) }
 

@@ -508,9 +508,8 @@ func TestStreamsOfWhatIsPutAside(t *testing.T) {
 	onEachChannel(t, func(t *testing.T, channel Channel) {
 		w := newWardOf(t, channel)
 		w.serve()
-		history, other := channel.FollowKey("history"), channel.FollowKey("other")
-		w.doctor.Streams = []FollowedStream{{Key: history, Does: "write the history"}, {Key: other}}
-		key := history + ":aside"
+		w.doctor.Streams = []FollowedStream{{Follower: "history", Does: "write the history"}, {Follower: "other"}}
+		key := channel.FollowKey("history") + ":aside"
 		require.NoError(t, w.client.XAdd(t.Context(), &redis.XAddArgs{Stream: key, Values: []string{"id", "push"}}).Err())
 		found := w.examine(true)
 		require.Len(t, found, 1)
@@ -535,7 +534,7 @@ func TestStreamsThatNobodyReads(t *testing.T) {
 		w.serve()
 		key := channel.FollowKey("history")
 		w.doctor.Streams = []FollowedStream{
-			{Key: key, Does: "write the history", Needs: "a worker with history.postgresUrl"}, {Key: channel.FollowKey("other")},
+			{Follower: "history", Does: "write the history", Needs: "a worker with history.postgresUrl"}, {Follower: "other"},
 		}
 		add := func(age time.Duration) {
 			id := strconv.FormatInt(time.Now().Add(-age).UnixMilli(), 10)
@@ -556,7 +555,7 @@ func TestStreamsThatNobodyReads(t *testing.T) {
 		require.Contains(t, unread.Meaning, "2 entries wait in "+key+", the oldest for 6m")
 		require.Contains(t, unread.Meaning, "nobody reads them to write the history")
 		require.Contains(t, unread.Repair, "it needs a worker with history.postgresUrl")
-		require.Contains(t, unread.Repair, "redis-cli DEL '"+key+"'")
+		require.Contains(t, unread.Repair, "redis-cli HDEL '"+channel.FollowersKey()+"' history, and then redis-cli DEL '"+key+"'")
 		require.EqualValues(t, 2, w.client.XLen(t.Context(), key).Val())
 		require.NoError(t, w.client.XTrimMaxLen(t.Context(), key, 0).Err())
 		require.Empty(t, w.examine(false), "it is empty")

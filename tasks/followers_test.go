@@ -26,7 +26,7 @@ func TestFollowersAreToldOfWhatIsRecorded(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		s := newStory(t, client)
 		ends, all := Swrve.FollowKey("ends"), Swrve.FollowKey("all")
-		s.records.Followers = Followers{Ends: []string{ends}, Attempts: []string{all}}
+		s.records.Followers = Followers{Ends: []string{"ends"}, Attempts: []string{"all"}}
 		s.begun("a")
 		require.NoError(t, s.records.Withdraw(t.Context(), s.push, "a", "not sent"))
 		require.Zero(t, client.XLen(t.Context(), all).Val(), "nothing has come of it")
@@ -56,7 +56,7 @@ func TestFollowersAreToldOfAPushThatWasSentAtOnce(t *testing.T) {
 			s := newStory(t, client)
 			ends := Swrve.FollowKey("ends")
 			require.NoError(t, client.Del(t.Context(), ends).Err())
-			s.records.Followers = Followers{Ends: []string{ends}}
+			s.records.Followers = Followers{Ends: []string{"ends"}}
 			s.begun("a")
 			millis := int64(3)
 			attempt := Attempt{Token: "a", Status: AttemptOK, StartedAt: MillisOf(time.Now()), Millis: &millis}
@@ -77,6 +77,59 @@ func TestFollowersAreToldOfAPushThatWasSentAtOnce(t *testing.T) {
 func withID(record Record, id string) Record {
 	record.Push.ID = id
 	return record
+}
+
+// Whoever records an end tells those of other processes, too: who follows a channel is kept
+// in Redis.
+func TestFollowersOfOtherProcessesAreTold(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		ends, all := Swrve.FollowKey("ends"), Swrve.FollowKey("all")
+		others := Followers{Ends: []string{"ends"}, Attempts: []string{"all"}}
+		require.NoError(t, AddFollowers(t.Context(), client, Swrve, others))
+		require.NoError(t, AddFollowers(t.Context(), client, Swrve, Followers{}))
+		known, err := ReadFollowers(t.Context(), client, Swrve)
+		require.NoError(t, err)
+		require.Equal(t, others, known)
+
+		s.begun("a")
+		s.fail("a", "")
+		require.Zero(t, client.XLen(t.Context(), ends).Val(), "the push goes on")
+		require.EqualValues(t, 1, client.XLen(t.Context(), all).Val())
+		s.begun("b")
+		s.succeed("b")
+		require.EqualValues(t, 1, client.XLen(t.Context(), ends).Val())
+		require.EqualValues(t, 2, client.XLen(t.Context(), all).Val())
+		s = newStory(t, client)
+		require.Equal(t, string(Cancelled), s.cancelRecord(0))
+		require.EqualValues(t, 2, client.XLen(t.Context(), ends).Val())
+		require.EqualValues(t, 3, client.XLen(t.Context(), all).Val())
+
+		// As the doctor says: one of them is not wanted any more.
+		require.NoError(t, client.HDel(t.Context(), Swrve.FollowersKey(), "all").Err())
+		require.NoError(t, client.Del(t.Context(), all).Err())
+		s = newStory(t, client)
+		s.end(GivenUp)
+		require.EqualValues(t, 3, client.XLen(t.Context(), ends).Val())
+		require.Zero(t, client.Exists(t.Context(), all).Val())
+	})
+}
+
+// A Redis that has come back empty knows no followers: those of the process that records an
+// end are told of it all the same, and made known again.
+func TestFollowersAreMadeKnownAgain(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		s.records.Followers = Followers{Ends: []string{"ends"}, Attempts: []string{"all"}}
+		require.NoError(t, client.HSet(t.Context(), Swrve.FollowersKey(), "other", "ends").Err())
+		s.end(GivenUp)
+		for _, name := range []string{"ends", "all", "other"} {
+			require.EqualValues(t, 1, client.XLen(t.Context(), Swrve.FollowKey(name)).Val(), name)
+		}
+		known, err := ReadFollowers(t.Context(), client, Swrve)
+		require.NoError(t, err)
+		require.Equal(t, Followers{Ends: []string{"ends", "other"}, Attempts: []string{"all"}}, known)
+	})
 }
 
 func TestNobodyIsToldWithoutFollowers(t *testing.T) {

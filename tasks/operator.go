@@ -86,8 +86,8 @@ type Operator struct {
 	// OnCancelled is called for every push that the operator ends. It may be
 	// set before the first use.
 	OnCancelled func()
-	// Followers are told of the pushes that the operator cancels. It may be set
-	// before the first use.
+	// Followers are told of the pushes that the operator cancels: those of this process' own
+	// configuration; Redis knows the others. They may be set before the first use.
 	Followers Followers
 	// Interrupted is the age from which an attempt in process is that of a worker that
 	// has died (InterruptedAfter): its push can be cancelled. It may be set before the
@@ -350,10 +350,9 @@ func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInf
 	if err != nil {
 		return err
 	}
-	keys := []string{o.channel.RecordKey(id), o.channel.DeadKey(), o.channel.ClaimKey(found.Push.claimID())}
-	keys = append(append(keys, o.Followers.Ends...), o.Followers.Attempts...)
+	keys := []string{o.channel.RecordKey(id), o.channel.DeadKey(), o.channel.ClaimKey(found.Push.claimID()), o.channel.FollowersKey()}
 	state, err := cancelScript.Run(ctx, o.redis, keys,
-		id, content, endSeen(record), seconds(o.retention.Dead), len(o.Followers.Ends), len(o.Followers.Attempts),
+		id, content, endSeen(record), seconds(o.retention.Dead), o.Followers.argument(),
 		o.Interrupted.Milliseconds(),
 	).Text()
 	if err != nil {

@@ -35,7 +35,8 @@ type Retention struct {
 
 // Records keeps the records of one channel. It is safe for concurrent use.
 type Records struct {
-	// Followers may be set before the first use.
+	// Followers are those of this process' own configuration; Redis knows the others. They
+	// may be set before the first use.
 	Followers Followers
 
 	redis     redis.UniversalClient
@@ -212,19 +213,18 @@ func (r *Records) finish(ctx context.Context, f finishing) (recorded State, comp
 		}
 		token = f.attempt.Token
 	}
-	keys := []string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.ClaimKey(push.claimID())}
+	keys := []string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.ClaimKey(push.claimID()), r.channel.FollowersKey()}
 	arguments := []any{
 		push.ID, content, outcome, token, f.kind(), string(f.end),
 		r.openSeconds(push), seconds(r.retention.Sent), seconds(r.retention.Dead),
 		seconds(push.sentClaimKept(r.retention)),
-		len(r.Followers.Ends), len(r.Followers.Attempts),
+		r.Followers.argument(),
 	}
 	if f.complete {
 		now := time.Now() // asynq completes tasks by the host's clock too
 		keys = append(keys, completionKeys(r.channel.ImmediateQueue(), push.ID, now)...)
 		arguments = append(arguments, completionArguments(r.retention.Completed, now)...)
 	}
-	keys = append(append(keys, r.Followers.Ends...), r.Followers.Attempts...)
 	reply, err := finishScript.Run(ctx, r.redis, keys, arguments...).Slice()
 	if err != nil {
 		return "", false, fmt.Errorf("finish an attempt of push %s: %w", push.ID, err)

@@ -10,7 +10,7 @@ import (
 
 // A FollowedStream is the stream of a follower (Followers), and what a doctor says of it.
 type FollowedStream struct {
-	Key string
+	Follower string
 	// Does is what the follower does with the entries, such as "write the history",
 	// and Needs what it needs for that: "a worker with history.postgresUrl, and PostgreSQL".
 	Does, Needs string
@@ -20,12 +20,13 @@ type FollowedStream struct {
 // follower knows what is to be done with them.
 func (d *Doctor) examineStreams(ctx context.Context) (findings []Finding, err error) {
 	for _, stream := range d.Streams {
+		key := d.channel.FollowKey(stream.Follower)
 		aside, err := d.examineAside(ctx, stream)
 		findings = append(findings, aside...)
 		if err != nil {
 			return findings, err
 		}
-		backlog, err := d.backlog(ctx, stream.Key)
+		backlog, err := d.backlog(ctx, key)
 		if err != nil {
 			return findings, err
 		}
@@ -35,9 +36,10 @@ func (d *Doctor) examineStreams(ctx context.Context) (findings []Finding, err er
 		findings = append(findings, Finding{
 			Fault: "unread-stream", Count: int(backlog.Entries),
 			Meaning: fmt.Sprintf("%d entries wait in %s, the oldest for %s: nobody reads them to %s, or cannot. "+
-				"None is lost, but they take memory of Redis until they are dealt with", backlog.Entries, stream.Key, backlog.Oldest.Round(time.Second), stream.Does),
+				"None is lost, but they take memory of Redis until they are dealt with", backlog.Entries, key, backlog.Oldest.Round(time.Second), stream.Does),
 			Repair: fmt.Sprintf("it needs %s: start what is missing, and look at the worker's log for \"cannot deal with the entries of a stream\". "+
-				"If it is not wanted any more, and no process is configured for it: redis-cli DEL '%s'", stream.Needs, stream.Key),
+				"If it is not wanted any more, and no process is configured for it: redis-cli HDEL '%s' %s, and then redis-cli DEL '%s'",
+				stream.Needs, d.channel.FollowersKey(), stream.Follower, key),
 		})
 	}
 	return findings, nil
@@ -45,7 +47,7 @@ func (d *Doctor) examineStreams(ctx context.Context) (findings []Finding, err er
 
 // examineAside finds entries that no follower can deal with.
 func (d *Doctor) examineAside(ctx context.Context, stream FollowedStream) ([]Finding, error) {
-	key := follow.AsideKey(stream.Key)
+	key := follow.AsideKey(d.channel.FollowKey(stream.Follower))
 	backlog, err := d.backlog(ctx, key)
 	if err != nil || backlog.Entries == 0 {
 		return nil, err

@@ -15,7 +15,7 @@ const (
 	connectTimeout  = 2 * time.Second
 )
 
-// connect repeats until Redis has been reached, checked and told of our queues.
+// connect repeats until Redis has been reached, checked and told of our queues and followers.
 func (s *service) connect(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		err := s.connectOnce(ctx)
@@ -46,7 +46,7 @@ func (s *service) checkAgain(ctx context.Context) error {
 		}
 		s.redisChecked.Store(true)
 	}
-	return s.registerQueues(ctx)
+	return s.register(ctx)
 }
 
 func (s *service) connectOnce(ctx context.Context) error {
@@ -64,14 +64,18 @@ func (s *service) connectOnce(ctx context.Context) error {
 	if err := s.clock.Measure(ctx); err != nil {
 		return err
 	}
-	return s.registerQueues(ctx)
+	if err := s.register(ctx); err != nil {
+		return err
+	}
+	return s.warnOfOtherFollowers(ctx)
 }
 
-func (s *service) registerQueues(ctx context.Context) error {
+// register makes the queues and the followers of this process known to others.
+func (s *service) register(ctx context.Context) error {
 	for _, c := range s.channels {
 		if err := tasks.RegisterQueues(ctx, s.clients.Read, c.Channel); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.addFollowers(ctx)
 }

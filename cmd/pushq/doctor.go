@@ -114,12 +114,12 @@ func longestRequest(channel tasks.Channel, settings config.Config) time.Duration
 // configured here.
 func followedStreams(channel tasks.Channel) []tasks.FollowedStream {
 	streams := []tasks.FollowedStream{{
-		Key: channel.FollowKey(historyFollower), Does: "write the history", Needs: "a worker with history.postgresUrl, and that database",
+		Follower: historyFollower, Does: "write the history", Needs: "a worker with history.postgresUrl, and that database",
 	}}
 	if channel == tasks.FCM {
 		streams = append(streams,
-			tasks.FollowedStream{Key: channel.FollowKey(idempotencyFollower), Does: "write the idempotency keys that others read", Needs: "a worker with fcm.enabled"},
-			tasks.FollowedStream{Key: channel.FollowKey(failedFollower), Does: "put failed messages into rabbitmq.failedQueue", Needs: "a worker with rabbitmq.url, and that RabbitMQ"},
+			tasks.FollowedStream{Follower: idempotencyFollower, Does: "write the idempotency keys that others read", Needs: "a worker with fcm.enabled"},
+			tasks.FollowedStream{Follower: failedFollower, Does: "put failed messages into rabbitmq.failedQueue", Needs: "a worker with rabbitmq.url, and that RabbitMQ"},
 		)
 	}
 	return streams

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"pushq/internal/follow"
@@ -25,32 +26,56 @@ const (
 	historyFollower = "history"
 )
 
-// followers are those of a channel. Every process of it must be configured alike: who
-// records an end tells them.
+// followers are those of a channel that this process is configured for. Other processes may
+// know more, and Redis knows all of them.
 func (s *service) followers(of tasks.Channel) tasks.Followers {
 	var told tasks.Followers
-	ends, attempts := s.followerNames(of)
-	for _, name := range ends {
-		told.Ends = append(told.Ends, of.FollowKey(name))
+	if of == tasks.FCM {
+		told.Ends = append(told.Ends, idempotencyFollower)
+		if s.settings.RabbitMQ.URL != "" {
+			told.Ends = append(told.Ends, failedFollower)
+		}
 	}
-	for _, name := range attempts {
-		told.Attempts = append(told.Attempts, of.FollowKey(name))
+	if s.settings.History.PostgresURL != "" {
+		told.Attempts = append(told.Attempts, historyFollower)
 	}
 	return told
 }
 
-// followerNames are those who are told of ends, and of every attempt.
-func (s *service) followerNames(of tasks.Channel) (ends, attempts []string) {
-	if of == tasks.FCM {
-		ends = append(ends, idempotencyFollower)
-		if s.settings.RabbitMQ.URL != "" {
-			ends = append(ends, failedFollower)
+// followerSettings say by which setting a process has a follower.
+var followerSettings = map[string]string{
+	idempotencyFollower: "fcm.enabled", failedFollower: "rabbitmq.url", historyFollower: "history.postgresUrl",
+}
+
+// addFollowers makes the followers of this process known to all that share the Redis.
+func (s *service) addFollowers(ctx context.Context) error {
+	for _, c := range s.channels {
+		if err := tasks.AddFollowers(ctx, s.clients.Read, c.Channel, s.followers(c.Channel)); err != nil {
+			return err
 		}
 	}
-	if s.settings.History.PostgresURL != "" {
-		attempts = append(attempts, historyFollower)
+	return nil
+}
+
+// warnOfOtherFollowers tells of followers that other processes have, or had: what this
+// process ends is told to them too, and waits in Redis if none of them runs any more.
+func (s *service) warnOfOtherFollowers(ctx context.Context) error {
+	for _, c := range s.channels {
+		known, err := tasks.ReadFollowers(ctx, s.clients.Read, c.Channel)
+		if err != nil {
+			return err
+		}
+		own := s.followers(c.Channel).Names()
+		for _, name := range known.Names() {
+			if slices.Contains(own, name) {
+				continue
+			}
+			s.log.Warn("other processes are configured to follow this channel and this one is not: what it ends waits in redis for one of them",
+				slog.String("channel", c.Name), slog.String("follower", name), slog.String("setting", followerSettings[name]),
+				slog.String("if_none_is_any_more", fmt.Sprintf("redis-cli HDEL '%s' %s, and then redis-cli DEL '%s'", c.FollowersKey(), name, c.FollowKey(name))))
+		}
 	}
-	return ends, attempts
+	return nil
 }
 
 // follow does what follows from what becomes of pushes, until ctx ends.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"pushq/internal/breaker"
 	"pushq/internal/follow"
@@ -77,20 +76,29 @@ func (s *service) followBreakers(m *metrics.Metrics) {
 	})
 }
 
-// followFollowers asks Redis for nothing where nobody follows.
+// followFollowers tells of the followers that Redis knows: a stream that nobody reads any
+// more is to be seen.
 func (s *service) followFollowers(m *metrics.Metrics) {
-	var followers []metrics.Follower
-	var streams []string
-	for _, c := range s.channels {
-		ends, attempts := s.followerNames(c.Channel)
-		for _, name := range slices.Concat(ends, attempts) {
-			followers = append(followers, metrics.Follower{Channel: c.Name, Name: name})
-			streams = append(streams, c.FollowKey(name))
+	m.FollowFollowers(func(ctx context.Context) ([]metrics.Follower, error) {
+		var followers []metrics.Follower
+		var streams []string
+		for _, c := range s.channels {
+			known, err := tasks.ReadFollowers(ctx, s.clients.Read, c.Channel)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range known.Names() {
+				followers = append(followers, metrics.Follower{Channel: c.Name, Name: name})
+				streams = append(streams, c.FollowKey(name))
+			}
 		}
-	}
-	if len(followers) > 0 {
-		m.FollowFollowers(followers, func(ctx context.Context) ([]follow.Backlog, error) {
-			return follow.ReadBacklogs(ctx, s.clients.Read, streams, s.clock.Now())
-		})
-	}
+		if len(streams) == 0 {
+			return nil, nil // and no rights on streams are needed
+		}
+		backlogs, err := follow.ReadBacklogs(ctx, s.clients.Read, streams, s.clock.Now())
+		for place, backlog := range backlogs {
+			followers[place].Backlog = backlog
+		}
+		return followers, err
+	})
 }

@@ -24,8 +24,10 @@ func TestBreakersAndFollowersAreAskedFor(t *testing.T) {
 	m.FollowBreakers([]string{"fcm", "template_service"}, func(context.Context) ([]breaker.State, error) {
 		return []breaker.State{breaker.HalfOpen, breaker.Closed}, fault
 	})
-	m.FollowFollowers([]metrics.Follower{{"swrve", "history"}, {"fcm", "failed"}}, func(context.Context) ([]follow.Backlog, error) {
-		return []follow.Backlog{{}, {Entries: 7, Oldest: 90 * time.Second}}, fault
+	m.FollowFollowers(func(context.Context) ([]metrics.Follower, error) {
+		return []metrics.Follower{
+			{Channel: "swrve", Name: "history"}, {Channel: "fcm", Name: "failed", Backlog: follow.Backlog{Entries: 7, Oldest: 90 * time.Second}},
+		}, fault
 	})
 	m.BreakerOpens("fcm").Inc()
 	scrape := testenv.ScrapeHandler(t, m.Handler())

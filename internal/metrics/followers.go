@@ -20,19 +20,19 @@ const partFollowers = "followers"
 // A Follower is one of those who are told what becomes of a channel's pushes.
 type Follower struct {
 	Channel, Name string
+	Backlog       follow.Backlog
 }
 
-// FollowFollowers adds the backlogs of followers, which read returns in the same order.
-// They are the same in every process of one Redis. It is called once.
-func (m *Metrics) FollowFollowers(followers []Follower, read func(context.Context) ([]follow.Backlog, error)) {
+// FollowFollowers adds the backlogs of followers. They are the same in every process of one
+// Redis. It is called once.
+func (m *Metrics) FollowFollowers(read func(context.Context) ([]Follower, error)) {
 	m.scrape.errors.WithLabelValues(partFollowers)
-	m.registry.MustRegister(&followerCollector{followers: followers, read: read, scrape: &m.scrape})
+	m.registry.MustRegister(&followerCollector{read: read, scrape: &m.scrape})
 }
 
 type followerCollector struct {
-	followers []Follower
-	read      func(context.Context) ([]follow.Backlog, error)
-	scrape    *scrape
+	read   func(context.Context) ([]Follower, error)
+	scrape *scrape
 }
 
 func (c *followerCollector) Describe(descriptions chan<- *prometheus.Desc) {
@@ -44,13 +44,13 @@ func (c *followerCollector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	c.scrape.failed(partFollowers, guarded(func() error {
-		backlogs, err := c.read(ctx)
+		followers, err := c.read(ctx)
 		if err != nil {
 			return err
 		}
-		for place, follower := range c.followers {
-			metrics <- gauge(followBacklog, float64(backlogs[place].Entries), follower.Channel, follower.Name)
-			metrics <- gauge(followOldest, backlogs[place].Oldest.Seconds(), follower.Channel, follower.Name)
+		for _, follower := range followers {
+			metrics <- gauge(followBacklog, float64(follower.Backlog.Entries), follower.Channel, follower.Name)
+			metrics <- gauge(followOldest, follower.Backlog.Oldest.Seconds(), follower.Channel, follower.Name)
 		}
 		return nil
 	}))

@@ -4,8 +4,8 @@
 -- KEYS[1] record of the push
 -- KEYS[2] index of dead pushes
 -- KEYS[3] claim of the idempotency key
--- KEYS[4] and on: if the task is to be completed, its keys (complete.lua); then the
--- streams of those who follow the channel (record.lua: tell)
+-- KEYS[4] those who follow the channel (record.lua: tell)
+-- KEYS[5] and on: if the task is to be completed, its keys (complete.lua)
 -- ARGV[1] push id
 -- ARGV[2] push, as JSON
 -- ARGV[3] outcome of the attempt, as JSON; '' for none
@@ -17,16 +17,13 @@
 -- ARGV[8] seconds that it lives after SENT
 -- ARGV[9] seconds that it lives after any other end
 -- ARGV[10] seconds that the claim lives after SENT; after any other end, as the record
--- ARGV[11] number of streams that are told of ends
--- ARGV[12] number of streams that are told of every attempt
--- ARGV[13] and on: how to complete the task (complete.lua)
+-- ARGV[11] the caller's own followers (record.lua: tell)
+-- ARGV[12] and on: how to complete the task (complete.lua)
 --
 -- Returns {end of the push as recorded or '', 1 if the task has been completed}. May
 -- be repeated.
 -- An outcome is written even if another run has taken the attempt for dead,
 -- so a late OK makes the push SENT. A late error ends nothing.
-
-local ends, attempts_too = tonumber(ARGV[11]), tonumber(ARGV[12])
 
 local function finish()
   local stored = read_text(KEYS[1])
@@ -36,7 +33,7 @@ local function finish()
     redis.call('SET', KEYS[1], text, 'EX', ARGV[8])
     redis.call('ZREM', KEYS[2], ARGV[1]) -- cancelled and retried before the first attempt
     mark_claim(KEYS[3], ARGV[1], ARGV[10])
-    if ends + attempts_too > 0 then tell(ARGV[1], text, true, ends, attempts_too) end
+    tell(KEYS[4], ARGV[11], ARGV[1], text, true)
     return 'SENT'
   end
 
@@ -88,9 +85,9 @@ local function finish()
     keep_claim(KEYS[3], ARGV[1], lifetime)
   end
   local text = store_record(KEYS[1], ARGV[2], record, lifetime)
-  if ended or ARGV[3] ~= '' and ARGV[5] ~= 'withdraw' then tell(ARGV[1], text, ended, ends, attempts_too) end
+  if ended or ARGV[3] ~= '' and ARGV[5] ~= 'withdraw' then tell(KEYS[4], ARGV[11], ARGV[1], text, ended) end
   return record['end'] or ''
 end
 
 local ended = finish()
-return {ended, ARGV[13] and complete_task() and 1 or 0}
+return {ended, ARGV[12] and complete_task() and 1 or 0}

@@ -57,14 +57,25 @@ local function store_record(key, push, record, seconds)
   return text
 end
 
--- Tells those who follow the channel what has become of a push. Their streams are the
--- last KEYS: of those who want to know of ends, and behind them of those who want to
--- know of every attempt, so many of each.
-local function tell(id, text, ended, ends, attempts)
-  local first = #KEYS - attempts - ends + 1
-  if not ended then first = first + ends end
-  for place = first, #KEYS do
-    redis.call('XADD', KEYS[place], '*', 'id', id, 'record', text)
+-- Tells those who follow the channel what has become of a push. The hash followers_key has
+-- their names, and what each is told: 'ends', or 'attempts', which is of ends too. A
+-- follower's stream is the hash's key with ':' and the name behind it. own are the followers
+-- that the caller's configuration names, as 'name told name told': those that the hash
+-- lacks are added, for Redis may have lost it.
+local function tell(followers_key, own, id, text, ended)
+  local followers = {}
+  local fields = redis.call('HGETALL', followers_key)
+  for place = 1, #fields, 2 do followers[fields[place]] = fields[place + 1] end
+  for name, told in string.gmatch(own, '(%S+) (%S+)') do
+    if not followers[name] then
+      redis.call('HSET', followers_key, name, told)
+      followers[name] = told
+    end
+  end
+  for name, told in pairs(followers) do
+    if ended or told == 'attempts' then
+      redis.call('XADD', followers_key .. ':' .. name, '*', 'id', id, 'record', text)
+    end
   end
 end
 
