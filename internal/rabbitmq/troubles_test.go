@@ -112,27 +112,37 @@ func testConnectionsClosed(w *world) {
 
 // testShortOfMemory: RabbitMQ stops reading from those who publish, and says so.
 func testShortOfMemory(w *world) {
-	publisher := w.publisher(func(o *PublisherOptions) { o.ConfirmTimeout = time.Second })
+	const confirmTimeout = 10 * time.Second
+	publisher := w.publisher(func(o *PublisherOptions) { o.ConfirmTimeout = confirmTimeout })
 	require.NoError(w, publisher.Publish(within(w, patience), w.queue, []byte("1")))
 	w.server.Control("set_vm_memory_high_watermark", "0.00001")
 	link := publisher.link
-	// RabbitMQ tells those who publish now, takes the first of these, and reads no more.
-	published := make(chan error, 20)
-	for i := range 20 {
-		go func() { published <- publisher.Publish(within(w, patience), w.queue, fmt.Append(nil, i)) }()
+	publishes := func() <-chan error {
+		published := make(chan error, 1)
+		go func() { published <- publisher.Publish(w.Context(), w.queue, []byte("2")) }()
+		return published
 	}
+	// RabbitMQ tells those who publish now, takes the first of these, and reads no more.
+	first := publishes()
 	testenv.Eventually(w, patience, "the alarm", func() bool { return link.blockedBy() != "" })
-	require.ErrorContains(w, publisher.Check(w.Context()), "takes no messages for now: it is low on memory")
-	err := publisher.Publish(within(w, 3*time.Second), w.queue, []byte("too late")) // three times the ConfirmTimeout
-	require.ErrorContains(w, err, "takes no messages for now: it is low on memory")
-	require.Less(w, len(published), 20)
-	w.server.Control("set_vm_memory_high_watermark", "0.4")
+	all := []<-chan error{first}
 	for range 20 {
+		all = append(all, publishes())
+	}
+	require.ErrorContains(w, publisher.Check(w.Context()), "takes no messages for now: it is low on memory")
+	err := publisher.Publish(within(w, 2*confirmTimeout), w.queue, []byte("too late"))
+	require.ErrorIs(w, err, context.DeadlineExceeded)
+	require.ErrorContains(w, err, "takes no messages for now: it is low on memory")
+	for _, published := range all[1:] {
+		require.Empty(w, published, "published while RabbitMQ takes no messages")
+	}
+	w.server.Control("set_vm_memory_high_watermark", "0.4")
+	for _, published := range all {
 		require.NoError(w, <-published)
 	}
 	require.NoError(w, publisher.Check(w.Context()))
 	require.Same(w, link, publisher.link, "the connection was given up")
-	require.Equal(w, 21, w.ready(), "some were published again")
+	require.Equal(w, 1+len(all), w.ready(), "some were published again")
 }
 
 // testFrozen: nobody waits longer than he wants to, and all goes on afterwards.
@@ -151,14 +161,14 @@ func testFrozen(w *world) {
 	other := w.run(got.count, nil)
 	other.stop()
 	publisher.Close()
-	require.Less(w, time.Since(began), 15*time.Second)
+	require.Less(w, time.Since(began), patience)
 	w.server.Thaw()
 	require.NoError(w, w.publisher(nil).Publish(within(w, patience), w.queue, []byte("3")))
 	got.waitForBodies(w, 3) // the second had been sent
 	w.server.Freeze()
 	began = time.Now()
 	consumer.stop()
-	require.Less(w, time.Since(began), 15*time.Second)
+	require.Less(w, time.Since(began), patience)
 	w.server.Thaw()
 }
 

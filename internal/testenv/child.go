@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
-	"time"
 )
 
 // child is a process that dies with the test process, however that ends.
@@ -85,7 +84,7 @@ func (c *child) freeze() error {
 	if err := c.command.Process.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("freeze process %d: %w", c.pid(), err)
 	}
-	if !poll(10*time.Second, func() bool { return processState(c.pid()) == 'T' || c.hasEnded() }) {
+	if !poll(busyMachine, func() bool { return processState(c.pid()) == 'T' || c.hasEnded() }) {
 		return fmt.Errorf("freeze process %d: it does not stop", c.pid())
 	}
 	return nil

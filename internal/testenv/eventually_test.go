@@ -15,7 +15,7 @@ func TestEventually(t *testing.T) {
 	require.Equal(t, 3, calls)
 
 	failed, said := failing(t, func(t testing.TB) {
-		Eventually(t, 30*time.Millisecond, "the end of time", func() bool { return false })
+		eventually(t, 30*time.Millisecond, "the end of time", func() bool { return false })
 	})
 	require.True(t, failed)
 	require.Equal(t, "waited 30ms in vain for: the end of time", said)
@@ -23,7 +23,7 @@ func TestEventually(t *testing.T) {
 
 func TestEventuallyJudgesOnceMoreAfterTheTimeout(t *testing.T) {
 	t.Parallel()
-	Eventually(t, 0, "a condition that is true from the start", func() bool { return true })
+	eventually(t, 0, "a condition that is true from the start", func() bool { return true })
 }
 
 func TestEventuallyNoError(t *testing.T) {
@@ -40,7 +40,7 @@ func TestEventuallyNoError(t *testing.T) {
 	require.Equal(t, 3, calls)
 
 	failed, said := failing(t, func(t testing.TB) {
-		EventuallyNoError(t, 30*time.Millisecond, func() error { calls++; return fmt.Errorf("call %d", calls) })
+		eventuallyNoError(t, 30*time.Millisecond, func() error { calls++; return fmt.Errorf("call %d", calls) })
 	})
 	require.True(t, failed)
 	require.Equal(t, fmt.Sprintf("after 30ms still: call %d", calls), said)

@@ -18,11 +18,13 @@ const httpListenTimeout = 30 * time.Second
 
 // Process is a running program that belongs to one test. Stdout, Stderr and Pid
 // are safe for concurrent use; the other methods are for the test's own
-// goroutine.
+// goroutine. Like [Eventually], they wait longer than they are told if the machine
+// is busy.
 type Process struct {
 	t      testing.TB
 	child  *child
 	output output
+	longer time.Duration // what waits last beyond their timeouts
 }
 
 // StartPushq starts [Binary] with the given arguments, in an empty directory.
@@ -37,7 +39,7 @@ func StartPushq(t testing.TB, arguments []string, env ...string) *Process {
 // StartProgram is [StartPushq] for another binary, such as [BinaryWithoutRace].
 func StartProgram(t testing.TB, path string, arguments []string, env ...string) *Process {
 	t.Helper()
-	p := &Process{t: t}
+	p := &Process{t: t, longer: busyMachine}
 	command := exec.Command(path, arguments...)
 	command.Dir = t.TempDir()
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
@@ -69,6 +71,7 @@ func (p *Process) Stderr() []string { return p.output.texts(standardError) }
 // an end counts once the process has ended. The test ends if there is none within the timeout or the process ends before.
 func (p *Process) WaitForLine(substring string, timeout time.Duration) string {
 	p.t.Helper()
+	timeout += p.longer
 	line, found := p.waitForLine(timeout, func(l outputLine) bool { return strings.Contains(l.text, substring) })
 	if !found {
 		p.t.Fatalf("process %d printed no line with %q %s", p.Pid(), substring, p.waited(timeout))
@@ -82,11 +85,12 @@ var httpListening = regexp.MustCompile(`msg="http listening".* address=(\S+)`)
 // (msg="http listening" address=127.0.0.1:PORT) and returns that address.
 func (p *Process) HTTPAddress() string {
 	p.t.Helper()
-	line, found := p.waitForLine(httpListenTimeout, func(l outputLine) bool {
+	timeout := httpListenTimeout + p.longer
+	line, found := p.waitForLine(timeout, func(l outputLine) bool {
 		return l.standardError && httpListening.MatchString(l.text)
 	})
 	if !found {
-		p.t.Fatalf("process %d did not listen for HTTP %s", p.Pid(), p.waited(httpListenTimeout))
+		p.t.Fatalf("process %d did not listen for HTTP %s", p.Pid(), p.waited(timeout))
 	}
 	return httpListening.FindStringSubmatch(line.text)[1]
 }
@@ -133,6 +137,7 @@ func (p *Process) Thaw() {
 // than timeout.
 func (p *Process) Wait(timeout time.Duration) int {
 	p.t.Helper()
+	timeout += p.longer
 	select {
 	case <-p.child.ended:
 	case <-time.After(timeout):
