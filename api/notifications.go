@@ -52,7 +52,7 @@ func (s *Server) acceptNotification(c echo.Context) error {
 	accepting := s.Tracer.Serve(trace, "POST /notifications", started)
 	notification.Trace = accepting.Trace()
 	// Not the request's own context: see acceptPush.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), acceptTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), s.RedisTimeout)
 	defer cancel()
 	id, replayed, err := s.Notifications.Notify(ctx, notification, message, s.Clock.Now())
 	s.Metrics.Intake.Took(time.Since(started))

@@ -23,7 +23,7 @@ type Operator interface {
 // what came of it.
 func (s *Server) operate(c echo.Context, action string, do func(ctx context.Context, id string) error) error {
 	// Not the request's own context: see acceptPush.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), acceptTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), s.RedisTimeout)
 	defer cancel()
 	id := c.Param("id")
 	err := do(ctx, id)

@@ -93,7 +93,7 @@ func (s *Server) takeBatch(c echo.Context, mediaType string) ([]batchResult, err
 // enterBatch waits for one of the batches under way to leave, if there are too
 // many.
 func (s *Server) enterBatch(ctx context.Context) (leave func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.RedisTimeout)
 	defer cancel()
 	select {
 	case s.batchSlots <- struct{}{}:
@@ -157,7 +157,7 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 	defer workers.Wait()
 	defer close(work) // before the wait, and after a panic too
 	for range min(batchConcurrency, len(items)) {
-		workers.Go(func() { acceptEach(ctx, work) })
+		workers.Go(func() { acceptEach(ctx, b.server.RedisTimeout, work) })
 	}
 	latest := make(map[string]chan struct{}) // by id, of keyed items
 	for place, item := range items {
@@ -184,10 +184,10 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 	}
 }
 
-// acceptEach gives each push a context that ends acceptTimeout later, or a little
+// acceptEach gives each push a context that ends after the timeout, or a little
 // earlier: a timer for every one would be a tenth of what a push costs.
-func acceptEach(ctx context.Context, work <-chan func(context.Context)) {
-	const renewal = acceptTimeout / 10
+func acceptEach(ctx context.Context, timeout time.Duration, work <-chan func(context.Context)) {
+	renewal := timeout / 10
 	var latest struct {
 		context.Context
 		cancel context.CancelFunc
@@ -198,7 +198,7 @@ func acceptEach(ctx context.Context, work <-chan func(context.Context)) {
 	for accept := range work {
 		if now := time.Now(); now.Sub(latest.made) > renewal {
 			latest.cancel()
-			latest.Context, latest.cancel = context.WithTimeout(ctx, acceptTimeout)
+			latest.Context, latest.cancel = context.WithTimeout(ctx, timeout)
 			latest.made = now
 		}
 		accept(latest.Context)

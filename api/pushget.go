@@ -43,11 +43,8 @@ type attemptView struct {
 	MaybeDelivered bool                `json:"maybeDelivered"`
 }
 
-// lookupTimeout is how long a caller waits for Redis to tell of pushes.
-const lookupTimeout = 2500 * time.Millisecond
-
 func (s *Server) getPush(c echo.Context) error {
-	ctx, cancel := context.WithTimeout(c.Request().Context(), lookupTimeout)
+	ctx, cancel := context.WithTimeout(c.Request().Context(), s.RedisTimeout)
 	defer cancel()
 	report, err := s.Reader.Get(ctx, c.Param("id"))
 	if err != nil {

@@ -24,7 +24,7 @@ func (s *Server) listPushes(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), lookupTimeout)
+	ctx, cancel := context.WithTimeout(c.Request().Context(), s.RedisTimeout)
 	defer cancel()
 	page, err := s.Reader.List(ctx, asked.channel, asked.state, asked.limit, asked.cursor)
 	if err != nil {

@@ -20,9 +20,6 @@ const (
 	idempotencyKeyHeader = "Idempotency-Key"
 	replayedHeader       = "Idempotent-Replayed"
 	maxIdempotencyKey    = 255
-
-	// acceptTimeout is how long a caller waits for Redis.
-	acceptTimeout = 2500 * time.Millisecond
 )
 
 // acceptPush answers 202 only after Redis has the push.
@@ -53,7 +50,7 @@ func (s *Server) acceptPush(c echo.Context) error {
 
 	// Not the request's own context: it also ends when the client has closed
 	// only its sending side and waits for the answer.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), acceptTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(request.Context()), s.RedisTimeout)
 	defer cancel()
 	replayed, err := s.accept(ctx, push, keyed)
 	s.Metrics.Intake.Took(time.Since(started))

@@ -64,6 +64,8 @@ type Options struct {
 	MaxBodyBytes, MaxBatchBytes int64
 	// Zone is for windows of pushes that name none.
 	Zone *time.Location
+	// RedisTimeout is how long a caller waits for Redis; 0 is two and a half seconds.
+	RedisTimeout time.Duration
 	// MaxSchedule is how far ahead a push may be due.
 	MaxSchedule time.Duration
 	// Mapped reports whether a push key is configured for a prototype.
@@ -83,6 +85,8 @@ const (
 	maxHeaderBytes    = 16 << 10
 
 	stopTimeout = 10 * time.Second
+
+	redisTimeout = 2500 * time.Millisecond
 )
 
 // Server serves the API. It is safe for concurrent use.
@@ -101,6 +105,9 @@ type Server struct {
 
 // New prepares a server.
 func New(options Options) *Server {
+	if options.RedisTimeout == 0 {
+		options.RedisTimeout = redisTimeout
+	}
 	s := &Server{
 		Options: options,
 		keys:    newKeyring(options.APIKeys),

@@ -21,6 +21,9 @@ var devPrototypes = []string{"Hello", "Good bye"}
 
 const devLatency = 50 * time.Millisecond
 
+// devPatience is for the embedded Redis: it is never away, but on a busy laptop slow.
+const devPatience = 20 * time.Second
+
 func newDevCommand() *cobra.Command {
 	var channels []string
 	command := &cobra.Command{
@@ -89,7 +92,7 @@ func runDev(command *cobra.Command, withFCM bool) error {
 	service := service{
 		settings:  settings,
 		roles:     roles{api: true, worker: true},
-		redis:     redisconn.Server{URL: embedded.URL()},
+		redis:     redisconn.Server{URL: embedded.URL(), Patience: devPatience},
 		hostClock: time.Now,
 		log:       log,
 		listening: func(address string) {

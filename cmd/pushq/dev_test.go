@@ -10,23 +10,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"pushq/config"
 	"pushq/internal/fcmsim"
+	"pushq/internal/redisurl"
 	"pushq/internal/testenv"
 	"pushq/tasks"
 )
 
-func TestDevDeliversTheFirstPushWithinASecond(t *testing.T) {
+func TestDevDeliversTheFirstPush(t *testing.T) {
 	t.Parallel()
 	dev := testenv.StartPushq(t, []string{"dev", "--listen", "127.0.0.1:0"})
 	dev.WaitReady()
 
-	posted := time.Now()
 	id := accept(t, dev, "463B3209-6E33-4E88-AF52-CDA87C0550EC")
 	push := waitFor(t, dev, id, tasks.Sent, 5*time.Second)
-	require.Less(t, time.Since(posted), time.Second)
 	require.Len(t, push.Attempts, 1)
 	require.Equal(t, "OK", push.Attempts[0].Status)
 
@@ -35,6 +35,34 @@ func TestDevDeliversTheFirstPushWithinASecond(t *testing.T) {
 	require.Contains(t, printed, "curl -i http://"+dev.HTTPAddress()+"/push")
 	require.Contains(t, printed, "/ledger")
 	require.Contains(t, printed, "http://"+dev.HTTPAddress()+"/monitoring")
+}
+
+// The Redis inside dev is never away, however slow a laptop makes it.
+func TestDevWaitsForItsRedis(t *testing.T) {
+	t.Parallel()
+	dev := testenv.StartPushq(t, []string{"dev", "--listen", "127.0.0.1:0"})
+	dev.WaitReady()
+	_, url, found := strings.Cut(strings.Join(dev.Stdout(), "\n"), "export PUSHQ_REDIS_URL=")
+	require.True(t, found)
+	address, err := redisurl.Parse(strings.Fields(url)[0])
+	require.NoError(t, err)
+	own := redis.NewClient(&redis.Options{Addr: address.Hosts[0], ReadTimeout: time.Minute, MaxRetries: -1})
+	t.Cleanup(func() { _ = own.Close() })
+
+	const busy = 4 // seconds, longer than any caller waits for a Redis that may be away
+	answered := make(chan error, 1)
+	began, err := own.Time(t.Context()).Result()
+	require.NoError(t, err)
+	go func() {
+		answered <- own.Eval(t.Context(), `
+			while tonumber(redis.call('TIME')[1]) < tonumber(ARGV[1]) do end`, nil, began.Unix()+busy).Err()
+	}()
+	posts := 0
+	for ; len(answered) == 0; posts++ {
+		waitFor(t, dev, accept(t, dev, "user"), tasks.Sent, 20*time.Second)
+	}
+	require.ErrorIs(t, <-answered, redis.Nil)
+	t.Logf("%d pushes accepted, one after the other", posts)
 }
 
 func TestATakenPortNamesTheFlag(t *testing.T) {

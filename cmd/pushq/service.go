@@ -222,8 +222,9 @@ func (s *service) newServer(dashboard http.Handler, zone *time.Location) *api.Se
 		Mapped: func(prototype, platform string) bool {
 			return s.settings.Swrve.MessagePrototypePushKeys[prototype][platform] != ""
 		},
-		Tracer: s.tracer,
-		Log:    s.log,
+		RedisTimeout: s.redis.Patience, // of a caller, if it is set
+		Tracer:       s.tracer,
+		Log:          s.log,
 	}
 	for name, key := range s.settings.HTTP.APIKeys {
 		options.APIKeys[name] = key.Reveal()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -141,8 +142,14 @@ func acceptMany(t *testing.T, process *testenv.Process, count int, prefix string
 // lookUp reads a push back.
 func lookUp(t *testing.T, process *testenv.Process, id string) pushAnswer {
 	t.Helper()
-	response, err := client.Get(process.URL() + "/push/" + id)
-	require.NoError(t, err)
+	var response *http.Response
+	testenv.EventuallyNoError(t, time.Minute, func() (err error) { // a busy Redis may not answer in time
+		if response, err = client.Get(process.URL() + "/push/" + id); err == nil && response.StatusCode == http.StatusServiceUnavailable {
+			_ = response.Body.Close()
+			return errors.New("push " + id + " cannot be read")
+		}
+		return err
+	})
 	defer func() { _ = response.Body.Close() }()
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	var push pushAnswer

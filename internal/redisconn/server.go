@@ -22,6 +22,9 @@ type Server struct {
 	SentinelUser, SentinelPassword string
 	// TLS is used if the URL asks for TLS, for sentinels too.
 	TLS certificates.Files
+	// Patience is the least time that a command waits for its answer. 0 is for a Redis
+	// that may be away: each use of it has a time of its own then.
+	Patience time.Duration
 	// Log is told of renewed certificates. It may be nil without TLS.Cert.
 	Log *slog.Logger
 }
@@ -41,8 +44,9 @@ type use struct {
 
 // A target is a Server that has been read.
 type target struct {
-	address redisurl.Address
-	options redis.UniversalOptions
+	address  redisurl.Address
+	options  redis.UniversalOptions
+	patience time.Duration
 }
 
 func (s Server) target() (target, error) {
@@ -56,7 +60,7 @@ func (s Server) target() (target, error) {
 			return target{}, fmt.Errorf("redis.tls: %w", err)
 		}
 	}
-	return target{address, redis.UniversalOptions{
+	return target{address: address, patience: s.Patience, options: redis.UniversalOptions{
 		Addrs:                    address.Hosts,
 		MasterName:               address.Master,
 		SentinelUsername:         s.SentinelUser,
@@ -83,6 +87,7 @@ type pipelining interface {
 // open prepares a client. It reads from masters only, so that everybody reads
 // what has been written before.
 func (t target) open(u use) pipelining {
+	u.timeout = max(u.timeout, t.patience)
 	options := t.options
 	options.PoolSize = u.pool
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = u.timeout, u.timeout, u.timeout, u.timeout
