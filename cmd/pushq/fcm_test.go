@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -115,6 +116,36 @@ func TestFiftyMessagesWithOneKeyAreSentOnce(t *testing.T) {
 	require.Len(t, w.firebase.Ledger(), 1)
 }
 
+// Somebody else answers in the template service's place while many notifications wait for a
+// template: they wait until it is back.
+func TestNotificationsOutlastWhoAnswersForTheTemplateService(t *testing.T) {
+	t.Parallel()
+	for _, trouble := range []string{"html-", "html404-", "shape-"} {
+		t.Run(trouble, func(t *testing.T) {
+			t.Parallel()
+			w := newFCMWorld(t)
+			require.NoError(t, w.templates.SetTrouble(trouble))
+			pushq := w.serve("FCM_BREAKER_OPENFOR=2s")
+			var ids []string
+			for number := range 100 {
+				id, _ := notify(t, pushq, notificationBody(fmt.Sprintf("device-%d", number)))
+				ids = append(ids, id)
+			}
+			testenv.Eventually(t, 30*time.Second, "the breaker to open", func() bool {
+				return w.Redis.Client(t).Get(t.Context(), "circuit:push_worker:template_service:state").Val() == "open"
+			})
+			for _, id := range ids {
+				require.False(t, lookUp(t, pushq, id).Status.Ended(), id)
+			}
+			require.NoError(t, w.templates.SetTrouble(""))
+			for _, id := range ids {
+				waitFor(t, pushq, id, tasks.Sent, 2*time.Minute)
+			}
+			require.Len(t, w.delivered(), 100)
+		})
+	}
+}
+
 func TestANotificationThatCannotBeSentSaysWhy(t *testing.T) {
 	t.Parallel()
 	w := newFCMWorld(t)
@@ -125,7 +156,7 @@ func TestANotificationThatCannotBeSentSaysWhy(t *testing.T) {
 	}{
 		"no-variable":          {[]string{`"name":"Ada",`, ""}, "TEMPLATE", "name"},
 		"no-template":          {[]string{"welcome_notification", "notfound-welcome"}, "TEMPLATE", "has no template notfound-welcome"},
-		"html":                 {[]string{"welcome_notification", "html-welcome"}, "TEMPLATE", "template"},
+		"other-template":       {[]string{"welcome_notification", "other-welcome_notification"}, "TEMPLATE", "its code is"},
 		"UNREGISTERED-1":       {nil, "FCM", "UNREGISTERED"},
 		"too-long":             {[]string{`"Ada"`, `"` + strings.Repeat("a", 5000) + `"`}, "TEMPLATE", "4096"},
 		"SENDER_ID_MISMATCH-1": {nil, "FCM", "SENDER_ID_MISMATCH"},

@@ -24,6 +24,7 @@ and misbehaves when a code begins with one of these, as in html-welcome_notifica
   notfound-, unavailable-   404, 503
   flaky-                    503 for every other request for this code
   NNN-                      that status: 500-, 429-, 401-, 302-
+  htmlNNN-                  an HTML page with that status, as a proxy's 404: html404-
   html-, shape-, cut-       200 with an HTML page, with other JSON, with half of it
   other-                    200 with another template
   huge-                     200 with a text of 10 MiB

@@ -50,7 +50,9 @@ func (p *Provider) withoutTemplate(err error) handlers.Outcome {
 			Alarm: !unusable.Gone, // all templates may be like that
 		}
 	case errors.As(err, &unavailable):
-		return handlers.Outcome{Verdict: handlers.Retryable, ErrorType: tasks.ErrorTemplate, ErrorMessage: err.Error()}
+		return handlers.Outcome{
+			Verdict: handlers.Retryable, ErrorType: tasks.ErrorTemplate, ErrorMessage: err.Error(), Alarm: unavailable.Alarm,
+		}
 	default:
 		return handlers.Refused(err, p.DeadLetter)
 	}

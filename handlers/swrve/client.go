@@ -147,7 +147,7 @@ func (c *Client) judge(answer exchange.Answer) handlers.Outcome {
 func foreign(answer exchange.Answer) handlers.Outcome {
 	return handlers.Outcome{
 		Verdict: handlers.Retryable, ErrorType: tasks.ErrorOther, ErrorCode: answer.Status,
-		ErrorMessage:   answer.Foreign("Swrve's") + "; see swrve.url (it may have been delivered)",
+		ErrorMessage:   answer.Foreign("Swrve's, see swrve.url (it may have been delivered)"),
 		MaybeDelivered: true, ServiceFailed: true, Alarm: !answer.Cut,
 	}
 }

@@ -147,7 +147,7 @@ func foreign(what string, alarm bool) handlers.Outcome {
 	status, _ := strconv.Atoi(what[:3])
 	return handlers.Outcome{
 		Verdict: handlers.Retryable, ErrorType: tasks.ErrorOther, ErrorCode: status,
-		ErrorMessage:   "the answer is not Swrve's: " + what + "; see swrve.url (it may have been delivered)",
+		ErrorMessage:   "the answer is not Swrve's, see swrve.url (it may have been delivered): " + what,
 		MaybeDelivered: true, ServiceFailed: true, Alarm: alarm,
 	}
 }
@@ -182,7 +182,7 @@ func TestOutcomeOfAnswers(t *testing.T) {
 		"html200-":     foreign("200 with an HTML page", true),
 		"error200-":    foreign(`200 {"error":"OK"}`, true),
 		"error202-":    foreign(`202 {"error":"Accepted"}`, true),
-		"cut200-":      foreign("200 with a body that broke off or has no end", false),
+		"cut200-":      foreign("200 with a body that broke off or is too long", false),
 		"300-":         permanent(300),
 		"301-":         permanent(301),
 		"302-":         permanent(302),
@@ -258,7 +258,7 @@ func TestRetryStatusesAreConfigurable(t *testing.T) {
 	require.Equal(t, 7*time.Second, throttled.RetryAfter, "the others must wait all the same")
 }
 
-const brokeOff = "200 with a body that broke off or has no end"
+const brokeOff = "200 with a body that broke off or is too long"
 
 func TestBodies(t *testing.T) {
 	t.Parallel()
@@ -371,7 +371,7 @@ func TestSuccessesThatSwrveCanHaveSaid(t *testing.T) {
 		{json, `{"code":200`, as(`{"code":200`)},
 		{page, "<!DOCTYPE html><h1>Sign in</h1>", another("with an HTML page")},
 		{json, " \n<html></html>", another("with an HTML page")},
-		{text, strings.Repeat("no ", 100), as(strings.Repeat("no ", 100)[:200])},
+		{text, strings.Repeat("no ", 100), as(strings.TrimSpace(strings.Repeat("no ", 100)))},
 		{json, zipped.String(), another("with a body that is no text")},
 		{json, "\xfe\xff\x00{\x00}", another("with a body that is no text")},
 		// More than is read.
@@ -649,7 +649,15 @@ func TestAnAnswerThatQuotesTheRequestLosesItsPushKey(t *testing.T) {
 	for _, key := range []string{campaignKey, "key with +/&=% and ü"} {
 		options := config(address)
 		options.PushKeys = map[string]map[string]string{"Hello": {tasks.IOS: key}}
-		outcome := send(t, newClient(t, options), pushFor("echo400-ann"))
+		options.URL = startRaw(t, func(connection net.Conn, _ *http.Request, body string) bool {
+			text := strings.Repeat("x", 190-strings.Index(body, "push_key=")) + body // not in JSON
+			_, _ = fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+			return false
+		})
+		outcome := send(t, newClient(t, options), pushFor("ann"))
+		require.Contains(t, outcome.ErrorMessage, "push_key=[push_key]&user=ann")
+		options.URL = address
+		outcome = send(t, newClient(t, options), pushFor("echo400-ann"))
 		require.Equal(t, 400, outcome.ErrorCode)
 		require.Equal(t, "Rejected: message=Hello+client%21&push_key=[push_key]&user=echo400-ann", outcome.ErrorMessage)
 	}

@@ -18,15 +18,14 @@ import (
 // and not by the media type: services that name it wrongly are more than those that are
 // imitated in all but that.
 
-// maxExcerpt is how much of such an answer is shown, in bytes.
-const maxExcerpt = 200
-
-// Foreign says of an answer that the service cannot have given it, and what it is instead.
-func (a Answer) Foreign(service string) string {
-	what := fmt.Sprintf("the answer is not %s: %d ", service, a.Status)
+// Foreign says of an answer whose it cannot be, and what it is instead. Its text is there as
+// a whole: it may quote the request, and of a secret that was cut off nobody would find the
+// rest to take it out.
+func (a Answer) Foreign(whose string) string {
+	what := fmt.Sprintf("the answer is not %s: %d ", whose, a.Status)
 	switch text := a.Text(); {
 	case a.Cut:
-		return what + "with a body that broke off or has no end"
+		return what + "with a body that broke off or is too long"
 	case len(text) == 0:
 		return what + "without a body"
 	case a.Page():
@@ -36,7 +35,7 @@ func (a Answer) Foreign(service string) string {
 	case bytes.ContainsFunc(text, func(char rune) bool { return char < ' ' && !strings.ContainsRune("\t\r\n", char) }):
 		return what + "with a body that is no text"
 	default:
-		return what + string(text[:min(len(text), maxExcerpt)])
+		return what + string(text)
 	}
 }
 

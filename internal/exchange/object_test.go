@@ -66,13 +66,13 @@ func TestWhatAForeignAnswerIs(t *testing.T) {
 	t.Parallel()
 	zipped := http.Header{"Content-Encoding": {"gzip"}}
 	for want, answer := range map[string]exchange.Answer{
-		"200 with a body that broke off or has no end":        {Status: 200, Body: []byte(`{"a":`), Cut: true},
+		"200 with a body that broke off or is too long":       {Status: 200, Body: []byte(`{"a":`), Cut: true},
 		"404 without a body":                                  {Status: 404, Body: []byte("\ufeff \n")},
 		"404 with an HTML page":                               {Status: 404, Body: []byte("\ufeff \n<html>secret</html>")},
 		`200 in the encoding "gzip", which was not asked for`: {Status: 200, Body: []byte("\x1f\x8b"), Header: zipped},
 		"200 with a body that is no text":                     {Status: 200, Body: []byte("a\x00b")},
 		"200 a\r\n\tb":                                        {Status: 200, Body: []byte("a\r\n\tb\n")},
-		"200 " + strings.Repeat("x", 200):                     {Status: 200, Body: []byte(strings.Repeat("x", 201))},
+		"200 " + strings.Repeat("x", 2000):                    {Status: 200, Body: []byte(strings.Repeat("x", 2000))},
 	} {
 		require.Equal(t, "the answer is not Swrve's: "+want, answer.Foreign("Swrve's"))
 	}

@@ -133,7 +133,7 @@ func (c *Cache) known(e *entry) (template Template, lookup Lookup, err error) {
 		return e.template, Hit, nil
 	case failed && e.has(c.fresh+c.stale):
 		return e.template, Stale, nil
-	case failed && errors.As(e.err, &unusable) && !unusable.foreign: // the breaker has to hear of those
+	case failed && errors.As(e.err, &unusable):
 		return Template{}, Hit, e.err
 	default:
 		return Template{}, "", nil

@@ -1,12 +1,9 @@
 package template
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -37,8 +34,8 @@ type Outcome string
 const (
 	Answered    Outcome = "ok"          // with a template
 	NotThere    Outcome = "not_found"   // there is no such template
-	NotUsable   Outcome = "unusable"    // answered with something else
-	NotThereNow Outcome = "unavailable" // no answer, or one that may be better later
+	NotUsable   Outcome = "unusable"    // answered with what is of no use
+	NotThereNow Outcome = "unavailable" // no answer of the service, or one that may be better later
 	Abandoned   Outcome = "abandoned"   // nobody waited any more
 )
 
@@ -113,9 +110,6 @@ type Unusable struct {
 	// Gone means that the service has no such template.
 	Gone   bool
 	Reason string
-	// foreign means that the answer is not about the template: it seems to be somebody
-	// else's, in the service's place, or the service takes no questions of pushq.
-	foreign bool
 }
 
 func (e *Unusable) Error() string { return "the template service " + e.Reason }
@@ -123,6 +117,10 @@ func (e *Unusable) Error() string { return "the template service " + e.Reason }
 // An Unavailable error says that the service has not done what it can, and may do so
 // later.
 type Unavailable struct {
+	// Alarm means that somebody has to mend something first: another server answers in the
+	// service's place, or the service takes no questions of pushq. No template could be
+	// had then.
+	Alarm bool
 	busy  bool // it works, and has too many requests
 	cause error
 }
@@ -162,8 +160,6 @@ func resultOf(err error) breaker.Result {
 	var unusable *Unusable
 	var unavailable *Unavailable
 	switch {
-	case errors.As(err, &unusable) && unusable.foreign:
-		return breaker.Bad
 	case err == nil, errors.As(err, &unusable):
 		return breaker.Good
 	case errors.As(err, &unavailable) && !unavailable.busy:
@@ -217,38 +213,50 @@ func (c *Client) ask(ctx context.Context, code, language string) (Template, erro
 		return Template{}, noAnswer(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	body, cut := exchange.ReadBody(response, maxAnswer)
 	answered(response.StatusCode)
-	switch status := response.StatusCode; {
+	if cut && cancelled(ctx) { // by the caller
+		return Template{}, context.Cause(ctx)
+	}
+	return judge(code, language, exchange.Answer{Status: response.StatusCode, Header: response.Header, Body: body, Cut: cut})
+}
+
+// judge is what an answer says of the template. Only an answer that the service itself can
+// have given does.
+func judge(code, language string, answer exchange.Answer) (Template, error) {
+	statusLine := fmt.Sprintf("%d %s", answer.Status, http.StatusText(answer.Status))
+	switch status := answer.Status; {
 	case status == http.StatusTooManyRequests, exchange.MayPass(status):
-		return Template{}, &Unavailable{busy: status == http.StatusTooManyRequests, cause: fmt.Errorf("%d %s", status, http.StatusText(status))}
+		return Template{}, &Unavailable{busy: status == http.StatusTooManyRequests, cause: errors.New(statusLine)}
+	case status == http.StatusOK:
+		return decode(code, answer)
+	case !aboutTemplate(status):
+		return Template{}, &Unavailable{Alarm: true, cause: fmt.Errorf("it answered %s", statusLine)}
+	case !refusal(answer):
+		return Template{}, foreign(answer)
 	case status == http.StatusNotFound, status == http.StatusGone:
-		if err != nil || !ownWords(body) {
-			return Template{}, &Unusable{foreign: true, Reason: fmt.Sprintf("answered %d %s, and not in JSON: it may be somebody else who answers", status, http.StatusText(status))}
-		}
 		return Template{}, gone(code, language)
-	case status != http.StatusOK:
-		return Template{}, &Unusable{foreign: !aboutTemplate(status), Reason: fmt.Sprintf("answered %d %s", status, http.StatusText(status))}
-	case err != nil:
-		return Template{}, noAnswer(ctx, err)
-	case len(body) > maxAnswer:
-		return Template{}, &Unusable{Reason: fmt.Sprintf("answered more than %d bytes", maxAnswer)}
+	default:
+		return Template{}, &Unusable{Reason: "answered " + statusLine}
 	}
-	template, err := decode(code, body)
-	if err != nil {
-		return Template{}, &Unusable{Reason: "answered what is not a template: " + err.Error()}
-	}
-	return template, nil
 }
 
 func gone(code, language string) error {
 	return &Unusable{Gone: true, Reason: fmt.Sprintf("has no template %s in language %s", code, language)}
 }
 
-// ownWords reports whether the body of a 404 may be the service's. Proxies in front of a
-// service that is being restarted have pages and plain texts.
-func ownWords(body []byte) bool {
-	return len(bytes.TrimSpace(body)) == 0 || json.Valid(body)
+// refusal reports whether an answer is a refusal of the service's, {"error":…}. Proxies in
+// front of a service that is being restarted have pages, texts, other JSON, and 404s
+// without a body.
+func refusal(answer exchange.Answer) bool {
+	object, isObject := answer.Object()
+	return isObject && object.Says("error")
+}
+
+// foreign says that somebody else has answered in the service's place, or has broken its
+// answer off.
+func foreign(answer exchange.Answer) error {
+	return &Unavailable{Alarm: !answer.Cut, cause: errors.New(answer.Foreign("the template service's, see template.url"))}
 }
 
 // aboutTemplate reports whether another template might get a better answer.
@@ -257,7 +265,7 @@ func aboutTemplate(status int) bool {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 		return false
 	default:
-		return status < 300 || status >= 400
+		return status >= 400
 	}
 }
 

@@ -3,11 +3,12 @@
 package template
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
+
+	"pushq/internal/exchange"
 )
 
 // A Template is what the template service has under a code, in one language.
@@ -18,8 +19,7 @@ type Template struct {
 
 // Content is what a person sees.
 type Content struct {
-	Title string `json:"title"`
-	Body  string `json:"body"`
+	Title, Body string
 }
 
 // maxText is the most bytes of texts that are taken from the service, and about the most
@@ -45,27 +45,45 @@ func (t Template) Render(variables map[string]string) (Content, error) {
 	return Content{Title: title, Body: body}, nil
 }
 
-// decode reads an answer of the service. What it says besides is not looked at: it may
-// have fallen back to another language, and the texts themselves say which variables they
-// need.
-func decode(code string, body []byte) (Template, error) {
-	var answer struct {
-		Code    string  `json:"code"`
-		Type    string  `json:"type"`
-		Content Content `json:"content"`
+// decode reads an answer of 200. What it says besides is not looked at: it may have fallen
+// back to another language, and the texts themselves say which variables they need.
+//
+// An answer that does not have what every template has is not the service's. One that has it
+// is about this template, and is of no use if its values are wrong.
+func decode(code string, answer exchange.Answer) (Template, error) {
+	var read struct {
+		Code    *string `json:"code"`
+		Type    *string `json:"type"`
+		Content struct {
+			Title *string `json:"title"`
+			Body  *string `json:"body"`
+		} `json:"content"`
 	}
-	if err := jsonv2.Unmarshal(body, &answer); err != nil {
-		return Template{}, err
+	err := jsonv2.Unmarshal(answer.Text(), &read)
+	if err != nil || read.Code == nil || read.Type == nil || read.Content.Title == nil && read.Content.Body == nil {
+		return Template{}, foreign(answer)
 	}
-	switch content := answer.Content; {
-	case answer.Code != code:
-		return Template{}, fmt.Errorf("its code is %.80q, not %q", answer.Code, code)
-	case answer.Type != "push":
-		return Template{}, fmt.Errorf("its type is %.80q, not push", answer.Type)
+	content := Content{Title: textOf(read.Content.Title), Body: textOf(read.Content.Body)}
+	switch {
+	case *read.Code != code:
+		return Template{}, unusable("its code is %.80q, not %q", *read.Code, code)
+	case *read.Type != "push":
+		return Template{}, unusable("its type is %.80q, not push", *read.Type)
 	case content == Content{}:
-		return Template{}, errors.New("it has neither title nor body")
+		return Template{}, unusable("it has neither title nor body")
 	case len(content.Title)+len(content.Body) > maxText:
-		return Template{}, fmt.Errorf("its texts have more than %d bytes", maxText)
+		return Template{}, unusable("its texts have more than %d bytes", maxText)
 	}
-	return Template{Code: code, Content: answer.Content}, nil
+	return Template{Code: code, Content: content}, nil
+}
+
+func textOf(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+func unusable(format string, values ...any) error {
+	return &Unusable{Reason: "answered what is not a template: " + fmt.Sprintf(format, values...)}
 }

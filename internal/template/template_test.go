@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/exchange"
 )
 
 func TestDecode(t *testing.T) {
@@ -17,32 +19,49 @@ func TestDecode(t *testing.T) {
 		strings.Replace(good, `"1"`, `17`, 1),
 		strings.Replace(good, `["name"]`, `[{"name":"name","required":true}]`, 1),
 		`{"code":"welcome","type":"push","content":{"title":"Hi","body":"{{name}}","image":null},"more":{}}`,
+		"\ufeff \n" + good,
 	} {
-		template, err := decode("welcome", []byte(body))
+		template, err := decode("welcome", exchange.Answer{Status: 200, Body: []byte(body)})
 		require.NoError(t, err, body)
 		require.Equal(t, want, template, body)
 	}
+	// What is wrong with this template alone.
 	for body, problem := range map[string]string{
-		"":                 "EOF",
-		"null":             `its code is ""`,
-		"[]":               "unmarshal",
-		"<!DOCTYPE html>":  "invalid character '<'",
-		good + "x":         "invalid character 'x'",
-		good[:len(good)-5]: "EOF",
 		strings.Replace(good, `"code":"welcome"`, `"code":"Welcome"`, 1):                                         `its code is "Welcome", not "welcome"`,
-		strings.Replace(good, `"code"`, `"CODE"`, 1):                                                             `its code is "", not "welcome"`,
+		strings.Replace(good, `"code":"welcome"`, `"code":"`+strings.Repeat("y", 200)+`"`, 1):                    `its code is "` + strings.Repeat("y", 80) + `", not`,
 		strings.Replace(good, `"push"`, `"email"`, 1):                                                            `its type is "email", not push`,
-		strings.Replace(good, `"Hi"`, `["Hi"]`, 1):                                                               "unmarshal",
-		strings.Replace(good, `"Hi"`, "\"\xff\"", 1):                                                             "invalid UTF-8",
-		strings.Replace(good, `"Hi"`, `"\ud800"`, 1):                                                             "surrogate",
-		strings.Replace(good, `"title"`, `"body"`, 1):                                                            "duplicate",
 		`{"code":"welcome","type":"push","content":{"title":"","body":""}}`:                                      "neither title nor body",
-		`{"code":"welcome","type":"push","content":null}`:                                                        "neither title nor body",
-		`{"code":"welcome","type":"push","title":"Hi"}`:                                                          "neither title nor body",
 		`{"code":"welcome","type":"push","content":{"title":"x","body":"` + strings.Repeat("x", maxText) + `"}}`: "more than 16384 bytes",
-		`{"code":"` + strings.Repeat("y", 200) + `"}`:                                                            `its code is "` + strings.Repeat("y", 80) + `", not`,
 	} {
-		_, err := decode("welcome", []byte(body))
+		_, err := decode("welcome", exchange.Answer{Status: 200, Body: []byte(body)})
+		var unusable *Unusable
+		require.ErrorAs(t, err, &unusable, body)
+		require.False(t, unusable.Gone)
 		require.ErrorContains(t, err, problem, body)
+	}
+	// What the template service cannot have answered.
+	for _, body := range []string{
+		"", "null", "[]", "{}", "7", `"OK"`, "OK", "<!DOCTYPE html>", `{"error":"no"}`, "[" + good + "]",
+		good + "x", good[:len(good)-5],
+		strings.Replace(good, `"code"`, `"CODE"`, 1),
+		strings.Replace(good, `"code":"welcome",`, ``, 1),
+		strings.Replace(good, `"code":"welcome"`, `"code":7`, 1),
+		strings.Replace(good, `"code":"welcome"`, `"code":null`, 1),
+		strings.Replace(good, `"type":"push",`, ``, 1),
+		strings.Replace(good, `"push"`, `["push"]`, 1),
+		strings.Replace(good, `"Hi"`, `["Hi"]`, 1),
+		strings.Replace(good, `"Hi"`, "\"\xff\"", 1),
+		strings.Replace(good, `"Hi"`, `"\ud800"`, 1),
+		strings.Replace(good, `"title"`, `"body"`, 1),
+		`{"code":"welcome","type":"push","content":null}`,
+		`{"code":"welcome","type":"push","content":[]}`,
+		`{"code":"welcome","type":"push","content":{"subject":"Hi","text":"there"}}`,
+		`{"code":"welcome","type":"push","title":"Hi"}`,
+	} {
+		_, err := decode("welcome", exchange.Answer{Status: 200, Body: []byte(body)})
+		var unavailable *Unavailable
+		require.ErrorAs(t, err, &unavailable, body)
+		require.True(t, unavailable.Alarm, body)
+		require.ErrorContains(t, err, "the template service is not available: the answer is not the template service's, see template.url: 200 ", body)
 	}
 }

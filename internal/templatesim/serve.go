@@ -9,7 +9,10 @@ import (
 	"pushq/internal/reset"
 )
 
-const jsonMediaType = "application/json"
+const (
+	jsonMediaType = "application/json"
+	htmlMediaType = "text/html; charset=utf-8"
+)
 
 func (s *Simulator) serveTemplate(w http.ResponseWriter, r *http.Request) {
 	if !s.server.Enter() {
@@ -83,10 +86,13 @@ func (s *Simulator) answer(arrival *arrival) (status int, mediaType string, body
 	asked, request := arrival.trouble, arrival.request
 	template, found := s.templates[name{arrival.plain, request.Language}]
 	switch {
+	case asked.page:
+		return asked.status, htmlMediaType, fmt.Appendf(nil, "<!DOCTYPE html>\n<html><head><title>%[1]d</title></head><body><h1>%[1]d %[2]s</h1></body></html>\n",
+			asked.status, http.StatusText(asked.status))
 	case asked.status != 0 && asked.status != http.StatusOK:
 		return failure(asked.status, http.StatusText(asked.status))
 	case asked.body != "" && asked.body[0] == '<':
-		return http.StatusOK, "text/html; charset=utf-8", []byte(asked.body)
+		return http.StatusOK, htmlMediaType, []byte(asked.body)
 	case asked.body != "":
 		return http.StatusOK, jsonMediaType, []byte(asked.body)
 	case !found:

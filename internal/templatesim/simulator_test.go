@@ -91,6 +91,8 @@ func TestTroubles(t *testing.T) {
 		{"599-welcome_notification", []int{599}, ""},
 		{"302-welcome_notification", []int{302, 302}, "Found"},
 		{"200-welcome_notification", []int{200}, `"code":"200-welcome_notification"`},
+		{"html404x1-welcome_notification", []int{404, 200}, "<h1>404 Not Found</h1>"},
+		{"html503-welcome_notification", []int{503}, "<h1>503 Service Unavailable</h1>"},
 		{"html-welcome_notification", []int{200, 200}, "<h1>Sign in</h1>"},
 		{"shape-", []int{200}, `"subject"`},
 		{"cut-welcome_notification", []int{200}, `{"id":"cut","code":"`},

@@ -13,6 +13,8 @@ type trouble struct {
 	ending ending
 	// status is the HTTP status, if it is not 200.
 	status int
+	// page answers that status with an HTML page.
+	page bool
 	// body is the answer instead of the template's JSON, unless empty.
 	body string
 	// text is the template's body instead of its own, unless empty.
@@ -57,7 +59,7 @@ var troubles = map[string]trouble{
 	"reset":       {ending: resets},
 }
 
-var script = regexp.MustCompile(`^([a-z]+|[2-5]\d\d)(?:x([1-9]\d{0,4}))?-`)
+var script = regexp.MustCompile(`^(?:([a-z]+?)|(html)?([2-5]\d\d))(?:x([1-9]\d{0,4}))?-`)
 
 // troubleFor reads the trouble that a code asks for by its prefix, and returns the code
 // without it:
@@ -66,6 +68,7 @@ var script = regexp.MustCompile(`^([a-z]+|[2-5]\d\d)(?:x([1-9]\d{0,4}))?-`)
 //	unavailable-  503
 //	flaky-        503 for every other request for this very code, the first included
 //	NNN-          that status from 200 to 599; a 3xx points to the template
+//	htmlNNN-      that status with an HTML page, as from a proxy
 //	html-         200 with an HTML page
 //	shape-        200 with JSON of another shape
 //	cut-          200 with JSON that has no end
@@ -86,13 +89,14 @@ func troubleFor(code string) (asked trouble, plain string) {
 	if match == nil {
 		return trouble{}, code
 	}
-	prefix, kind, times := match[0], match[1], match[2]
+	prefix, kind, page, status, times := match[0], match[1], match[2], match[3], match[4]
 	asked, known := troubles[kind]
-	if status, err := strconv.Atoi(kind); err == nil {
-		asked, known = trouble{status: status}, true
-	}
-	if !known {
+	if !known && kind != "" {
 		return trouble{}, code
+	}
+	if status != "" {
+		asked.status, _ = strconv.Atoi(status)
+		asked.page = page != ""
 	}
 	if times != "" {
 		asked.times, _ = strconv.Atoi(times)
