@@ -1,10 +1,11 @@
 package fcm
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,10 +58,15 @@ func (p *Provider) inTrouble(answer exchange.Answer, message string) handlers.Ou
 	return outcome
 }
 
-// notFirebase is the outcome of a success that somebody else must have answered.
-func notFirebase(status int) handlers.Outcome {
-	outcome := misconfigured(status, "the answer is not Firebase's: see fcm.url (it may have been delivered)")
-	outcome.MaybeDelivered = true
+// foreign is the outcome of an answer that Firebase cannot have given. Who has sent a success
+// may have passed the message on.
+func (p *Provider) foreign(answer exchange.Answer) handlers.Outcome {
+	whose := "Firebase's, see fcm.url"
+	if success(answer.Status) {
+		whose += " (it may have been delivered)"
+	}
+	outcome := p.inTrouble(answer, answer.Foreign(whose))
+	outcome.MaybeDelivered, outcome.Alarm = success(answer.Status), !answer.Cut
 	return outcome
 }
 
@@ -85,89 +91,79 @@ type v1Error struct {
 	message  string // for people
 }
 
-// readV1 reads the body of an error. Proxies and load balancers answer with pages.
-func readV1(answer exchange.Answer) v1Error {
-	var body struct {
-		Error struct {
-			Message string `json:"message"`
-			Status  string `json:"status"`
-			Details []struct {
-				Type            string `json:"@type"`
-				ErrorCode       string `json:"errorCode"`
-				StatusCode      int    `json:"statusCode"` // of ApnsError
-				Reason          string `json:"reason"`
-				FieldViolations []struct {
-					Field       string `json:"field"`
-					Description string `json:"description"`
-				} `json:"fieldViolations"`
-			} `json:"details"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(answer.Body, &body) != nil {
-		return v1Error{message: textOf(answer)}
-	}
-	read := v1Error{message: body.Error.Message}
-	for _, detail := range body.Error.Details {
-		switch detail.Type {
+// readV1 reads the body of an error: what is known of it. It is not Firebase's, but of a
+// proxy or load balancer, if it does not say what went wrong in one of Firebase's fields.
+func readV1(answer exchange.Answer) (read v1Error, firebases bool) {
+	body, _ := answer.Object()
+	said := body.Object("error")
+	read.message = said.Text("message")
+	for _, detail := range said.Objects("details") {
+		switch detail.Text("@type") {
 		case fcmErrorType:
-			read.code = detail.ErrorCode
+			read.code = cmp.Or(read.code, detail.Text("errorCode"))
 		case apnsErrorType:
-			read.deadApns = read.deadApns || detail.StatusCode == http.StatusGone && detail.Reason == "Unregistered"
-			read.message += fmt.Sprintf("; Apple says %d %s", detail.StatusCode, detail.Reason)
+			status, reason := detail["statusCode"], detail.Text("reason")
+			read.deadApns = read.deadApns || string(status) == strconv.Itoa(http.StatusGone) && reason == "Unregistered"
+			read.message += fmt.Sprintf("; Apple says %s %s", status, reason)
 		}
-		for _, violation := range detail.FieldViolations {
-			read.message += fmt.Sprintf("; %s: %s", violation.Field, violation.Description)
+		for _, violation := range detail.Objects("fieldViolations") {
+			read.message += fmt.Sprintf("; %s: %s", violation.Text("field"), violation.Text("description"))
 		}
 	}
+	status := said.Text("status")
+	_, numbered := said.Number("code")
+	firebases = read.code != "" || read.message != "" || status != "" || numbered
 	switch {
 	case read.code != "":
 		read.message = read.code + ": " + read.message
-	case body.Error.Status != "":
-		read.message = body.Error.Status + ": " + read.message
+	case status != "":
+		read.message = status + ": " + read.message
 	case read.message == "":
-		read.message = textOf(answer)
+		read.message = answer.Plain()
 	}
-	return read
+	return read, firebases
 }
 
 // tokenRefused reports whether the access token is not taken. With a code of Firebase's
 // a 401 is about something else.
 func tokenRefused(answer exchange.Answer) bool {
-	return answer.Status == http.StatusUnauthorized && readV1(answer).code == ""
+	if answer.Status != http.StatusUnauthorized {
+		return false
+	}
+	said, _ := readV1(answer)
+	return said.code == ""
 }
 
+// messageName is what Firebase calls a message that it has taken
+// (firebase.google.com/docs/reference/fcm/rest/v1/projects.messages).
+var messageName = regexp.MustCompile(`^projects/[^/]+/messages/.`)
+
 // namesMessage reports whether a success is Firebase's, which gives each message a name.
-// One that broke off may have had it.
 func namesMessage(answer exchange.Answer) bool {
-	if answer.Cut {
-		return !isPage(answer)
-	}
-	var body struct {
-		Name string `json:"name"`
-	}
-	return json.Unmarshal(answer.Body, &body) == nil && body.Name != ""
+	body, _ := answer.Object()
+	return messageName.MatchString(body.Text("name")) && !body.Says("error")
 }
 
 // judgeV1 is the table of HTTP v1. No verdict comes from the status alone where
 // Firebase has a code: a 404 without one is a wrong project or somebody else's page, not
-// a dead token. If it may have had one that broke off, the next answer tells.
+// a dead token.
 func (p *Provider) judgeV1(answer exchange.Answer) handlers.Outcome {
 	status := answer.Status
 	if success(status) {
 		if !namesMessage(answer) {
-			return notFirebase(status)
+			return p.foreign(answer)
 		}
 		return handlers.Outcome{Verdict: handlers.Delivered}
 	}
-	said := readV1(answer)
+	said, firebases := readV1(answer)
 	outcome := refusal(status, said.message)
 	switch {
 	case status == http.StatusTooManyRequests:
 		return p.throttled(answer, said.message)
 	case exchange.MayPass(status):
 		return p.inTrouble(answer, said.message)
-	case answer.Cut && said.code == "" && !isPage(answer):
-		return p.inTrouble(answer, "the answer broke off")
+	case !firebases:
+		return p.foreign(answer)
 	case status == http.StatusBadRequest:
 		outcome.DropToken = said.deadApns ||
 			p.DropMalformed && said.code == invalidArgument && strings.Contains(said.message, malformedToken)
@@ -202,49 +198,59 @@ func (p *Provider) judgeLegacy(answer exchange.Answer) handlers.Outcome {
 	case success(status):
 		return p.judgeResult(answer)
 	case status == http.StatusTooManyRequests:
-		return p.throttled(answer, textOf(answer))
+		return p.throttled(answer, answer.Plain())
 	case exchange.MayPass(status):
-		return p.inTrouble(answer, textOf(answer))
+		return p.inTrouble(answer, answer.Plain())
+	case status == http.StatusBadRequest && (answer.Cut || answer.Page()): // its own is a text
+		return p.foreign(answer)
 	case status == http.StatusBadRequest:
-		return refusal(status, textOf(answer))
+		return refusal(status, answer.Plain())
 	case status == http.StatusUnauthorized:
-		return misconfigured(status, "fcm.serverKey is not accepted: "+textOf(answer))
+		return misconfigured(status, "fcm.serverKey is not accepted: "+answer.Plain())
 	default:
-		return misconfigured(status, textOf(answer))
+		return misconfigured(status, answer.Plain())
 	}
 }
 
+// legacyResult finds what became of the message: the one result of a message to a device, or
+// the answer itself of one to a topic.
+func legacyResult(answer exchange.Answer) (result exchange.Object, found bool) {
+	body, found := answer.Object()
+	if _, listed := body["results"]; !listed {
+		return body, found
+	}
+	results, _ := exchange.ListOf(body["results"])
+	if len(results) != 1 {
+		return nil, false
+	}
+	return exchange.Answer{Body: results[0]}.Object()
+}
+
+// identifies reports whether a result has the id of a message that was taken: a text, or a
+// number as of a topic.
+func identifies(result exchange.Object) bool {
+	_, isNumber := result.Number("message_id")
+	return isNumber || result.Text("message_id") != ""
+}
+
 func (p *Provider) judgeResult(answer exchange.Answer) handlers.Outcome {
-	var body struct {
-		Results []struct {
-			MessageID string `json:"message_id"`
-			Error     string `json:"error"`
-		} `json:"results"`
+	result, found := legacyResult(answer)
+	failure := result.Text("error")
+	if !found || failure == "" && (result.Says("error") || !identifies(result)) {
+		return p.foreign(answer)
 	}
-	if answer.Cut {
-		outcome := p.inTrouble(answer, "the answer broke off (it may have been delivered)")
-		outcome.MaybeDelivered = true
-		return outcome
-	}
-	if json.Unmarshal(answer.Body, &body) != nil || len(body.Results) != 1 {
-		return notFirebase(answer.Status)
-	}
-	result := body.Results[0]
-	outcome := refusal(answer.Status, result.Error)
-	switch result.Error {
+	outcome := refusal(answer.Status, failure)
+	switch failure {
 	case "":
-		if result.MessageID == "" {
-			return notFirebase(answer.Status)
-		}
 		return handlers.Outcome{Verdict: handlers.Delivered}
 	case notRegistered, invalidRegistration:
 		outcome.DropToken = true
 	case invalidApnsCredential:
 		outcome.Alarm = true // for devices of Apple
 	case deprecatedAPI:
-		return misconfigured(answer.Status, result.Error+": fcm.url does not take the legacy protocol any more, set fcm.mode to v1")
+		return misconfigured(answer.Status, failure+": fcm.url does not take the legacy protocol any more, set fcm.mode to v1")
 	case unavailable, internalServerError:
-		return p.inTrouble(answer, result.Error)
+		return p.inTrouble(answer, failure)
 	case deviceRateExceeded, topicsRateExceeded: // too many for this device, not for all
 		outcome.Verdict = handlers.Retryable
 		outcome.RetryAfter = p.pause(answer, quotaPause)
@@ -253,18 +259,3 @@ func (p *Provider) judgeResult(answer exchange.Answer) handlers.Outcome {
 }
 
 func success(status int) bool { return status >= 200 && status < 300 }
-
-// textOf is the text of an answer that has no other form. Of a page, its status says
-// more.
-func textOf(answer exchange.Answer) string {
-	text := strings.TrimSpace(string(answer.Body))
-	if text == "" || isPage(answer) {
-		return http.StatusText(answer.Status)
-	}
-	return text
-}
-
-// isPage reports whether the answer is HTML, as of proxies.
-func isPage(answer exchange.Answer) bool {
-	return bytes.HasPrefix(bytes.TrimSpace(answer.Body), []byte("<"))
-}

@@ -39,6 +39,20 @@ func retried(code int, message string) handlers.Outcome {
 	})
 }
 
+// another is the outcome of an answer that is not Firebase's.
+func another(code int, what string) handlers.Outcome {
+	message := fmt.Sprintf("the answer is not Firebase's, see fcm.url: %d %s", code, what)
+	if success(code) {
+		message = fmt.Sprintf("the answer is not Firebase's, see fcm.url (it may have been delivered): %d %s", code, what)
+	}
+	return with(retried(code, message), func(o *handlers.Outcome) { o.MaybeDelivered, o.Alarm = success(code), what != brokenOff })
+}
+
+const (
+	aPage     = "with an HTML page"
+	brokenOff = "with a body that broke off or is too long"
+)
+
 func braked(code int, message string, after time.Duration) handlers.Outcome {
 	return with(refused(code, message), func(o *handlers.Outcome) {
 		o.Verdict, o.Throttled, o.RetryAfter = handlers.Retryable, true, after
@@ -58,16 +72,17 @@ func TestAnswersOfV1(t *testing.T) {
 		"BAD_FIELD-":          refused(400, "INVALID_ARGUMENT: Invalid value at 'message.data[0].value' (TYPE_STRING), 1; message.data[0].value: Invalid value at 'message.data[0].value' (TYPE_STRING), 1"),
 		"APNS_UNREGISTERED-":  dropped(400, "INVALID_ARGUMENT: Request contains an invalid argument.; Apple says 410 Unregistered"),
 		"400-":                refused(400, "INVALID_ARGUMENT: Bad Request"),
-		"html400-":            refused(400, "Bad Request"),
+		"html400-":            another(400, aPage),
 		"401-":                alarmed(401, "UNAUTHENTICATED: Unauthorized"),
 		"SENDER_ID_MISMATCH-": dropped(403, "SENDER_ID_MISMATCH: SenderId mismatch"),
 		"THIRD_PARTY_AUTH_ERROR-": with(refused(401, "THIRD_PARTY_AUTH_ERROR: Auth error from APNS or Web Push Service; Apple says 403 InvalidProviderToken"),
 			func(o *handlers.Outcome) { o.Alarm = true }),
 		"403-":                 alarmed(403, "PERMISSION_DENIED: Forbidden"),
-		"html403-":             alarmed(403, "Forbidden"),
+		"html401-":             another(401, aPage),
+		"html403-":             another(403, aPage),
 		"UNREGISTERED-":        dropped(404, "UNREGISTERED: Requested entity was not found."),
 		"404-":                 alarmed(404, "NOT_FOUND: Not Found"),
-		"html404-":             alarmed(404, "Not Found"),
+		"html404-":             another(404, aPage),
 		"QUOTA_EXCEEDED-":      braked(429, "QUOTA_EXCEEDED: Quota exceeded for quota metric 'Messages'.", time.Minute),
 		"429-":                 braked(429, "RESOURCE_EXHAUSTED: Too Many Requests", time.Minute),
 		"429after7-":           braked(429, "RESOURCE_EXHAUSTED: Too Many Requests", 7*time.Second),
@@ -84,15 +99,14 @@ func TestAnswersOfV1(t *testing.T) {
 		"ok-then-UNAVAILABLE-": retried(503, "UNAVAILABLE: The service is currently unavailable."),
 		"UNAVAILABLEafter9-": with(retried(503, "UNAVAILABLE: The service is currently unavailable."),
 			func(o *handlers.Outcome) { o.RetryAfter = 9 * time.Second }),
-		"html200-": with(alarmed(200, "the answer is not Firebase's: see fcm.url (it may have been delivered)"),
-			func(o *handlers.Outcome) { o.MaybeDelivered = true }),
-		"302-": alarmed(302, "UNKNOWN: Found"),
-		"413-": alarmed(413, "UNKNOWN: Request Entity Too Large"),
+		"html200-": another(200, aPage),
+		"302-":     alarmed(302, "UNKNOWN: Found"),
+		"413-":     alarmed(413, "UNKNOWN: Request Entity Too Large"),
 	} {
 		before := simulator.Stats().Requests
 		require.Equal(t, want, provider.send(t.Context(), messageTo(prefix+"ann")), prefix)
 		requests := 1
-		if prefix == "401-" {
+		if prefix == "401-" || prefix == "html401-" {
 			requests = 2 // with another access token
 		}
 		require.Equal(t, requests, simulator.Stats().Requests-before, prefix)
@@ -140,15 +154,9 @@ func TestOnlyFirebaseItselfDropsTokens(t *testing.T) {
 	}
 }
 
-// A success that does not name its message is somebody else's, and nothing was sent. A body
-// that broke off may have had what is missing in it.
+// An answer that Firebase cannot have given is no success, and the end of no push.
 func TestStrangeAnswersOfV1(t *testing.T) {
 	t.Parallel()
-	foreign := func(code int) handlers.Outcome {
-		return with(alarmed(code, "the answer is not Firebase's: see fcm.url (it may have been delivered)"),
-			func(o *handlers.Outcome) { o.MaybeDelivered = true })
-	}
-	brokenOff := func(code int) handlers.Outcome { return retried(code, "the answer broke off") }
 	const named, dead = `{"name":"projects/p/messages/0:1"}`,
 		`{"error":{"code":404,"message":"Gone.","details":[{"@type":"` + fcmErrorType + `","errorCode":"UNREGISTERED"}]}}`
 	for _, test := range []struct {
@@ -159,24 +167,35 @@ func TestStrangeAnswersOfV1(t *testing.T) {
 	}{
 		{200, named, false, handlers.Outcome{}},
 		{201, named, false, handlers.Outcome{}},
-		{200, "OK", false, foreign(200)},
-		{200, "{}", false, foreign(200)},
-		{204, "", false, foreign(204)},
-		{200, `{"name":""}`, false, foreign(200)},
-		{200, `{"name":7}`, false, foreign(200)},
-		{200, `{"status":"healthy"}`, false, foreign(200)},
-		{200, `{"results":[{"message_id":"1:2"}]}`, false, foreign(200)},
-		{200, named[:9], true, handlers.Outcome{}},
-		{200, "", true, handlers.Outcome{}},
-		{200, "<html><he", true, foreign(200)},
+		{200, "\ufeff \n" + named, false, handlers.Outcome{}},
+		{200, `{"name":"projects/p/messages/0:1","more":[7]}`, false, handlers.Outcome{}},
+		{200, named, true, handlers.Outcome{}}, // only its end is missing
+		{200, "OK", false, another(200, "OK")},
+		{200, "{}", false, another(200, "{}")},
+		{204, "", false, another(204, "without a body")},
+		{200, `{"name":""}`, false, another(200, `{"name":""}`)},
+		{200, `{"name":7}`, false, another(200, `{"name":7}`)},
+		{200, `{"name":"node-1"}`, false, another(200, `{"name":"node-1"}`)},
+		{200, `{"name":"projects/p/messages/1","error":{"code":500}}`, false, another(200, `{"name":"projects/p/messages/1","error":{"code":500}}`)},
+		{200, `[` + named + `]`, false, another(200, `[`+named+`]`)},
+		{200, `{"status":"healthy"}`, false, another(200, `{"status":"healthy"}`)},
+		{200, `{"results":[{"message_id":"1:2"}]}`, false, another(200, `{"results":[{"message_id":"1:2"}]}`)},
+		{200, named[:9], true, another(200, brokenOff)},
+		{200, "", true, another(200, brokenOff)},
+		{200, "<html><he", true, another(200, brokenOff)},
 		{404, dead, false, dropped(404, "UNREGISTERED: Gone.")},
 		{404, dead, true, dropped(404, "UNREGISTERED: Gone.")}, // only its end is missing
-		{404, dead[:60], true, brokenOff(404)},
-		{400, dead[:60], true, brokenOff(400)},
-		{403, "", true, brokenOff(403)},
-		{401, "", true, brokenOff(401)},
-		{404, "<html><he", true, alarmed(404, "Not Found")},
-		{404, dead[:60], false, alarmed(404, dead[:60])}, // that is how it is
+		{404, dead[:60], true, another(404, brokenOff)},
+		{400, dead[:60], true, another(400, brokenOff)},
+		{403, "", true, another(403, brokenOff)},
+		{401, "", true, another(401, brokenOff)},
+		{404, "<html><he", true, another(404, brokenOff)},
+		{404, dead[:60], false, another(404, dead[:60])}, // that is how it is
+		{400, "Bad", false, another(400, "Bad")},
+		{400, "", false, another(400, "without a body")},
+		{400, `{"error":"invalid"}`, false, another(400, `{"error":"invalid"}`)},
+		{400, `{"error":{"reason":"policy"}}`, false, another(400, `{"error":{"reason":"policy"}}`)},
+		{400, `{"message":"no"}`, false, another(400, `{"message":"no"}`)},
 		{429, dead[:60], true, braked(429, dead[:60], time.Minute)},
 		{503, dead[:60], true, retried(503, dead[:60])},
 	} {
@@ -186,6 +205,27 @@ func TestStrangeAnswersOfV1(t *testing.T) {
 		}
 		answer := fmt.Sprintf("HTTP/1.1 %d Text\r\nContent-Length: %d\r\n\r\n%s", test.status, length, test.body)
 		require.Equal(t, test.want, providerFor(t, V1, answerRaw(t, answer)).send(t.Context(), messageTo("ann")), "%d %s %v", test.status, test.body, test.cut)
+	}
+}
+
+// Whatever else an error has, what is known of it is read.
+func TestErrorsOfV1AreReadFieldByField(t *testing.T) {
+	t.Parallel()
+	const detail = `{"@type":"` + fcmErrorType + `","errorCode":"UNREGISTERED"}`
+	for body, message := range map[string]string{
+		`{"error":{"code":404,"message":"Gone.","status":"NOT_FOUND","details":[7,"x",null,[],` + detail + `]}}`:                                        "UNREGISTERED: Gone.",
+		`{"error":{"code":404,"message":"Gone.","details":[{"@type":7,"errorCode":"x"},{"@type":"t","reason":{},"fieldViolations":7},` + detail + `]}}`: "UNREGISTERED: Gone.",
+		`{"error":{"code":404,"message":"Gone.","details":[{"@type":"` + fcmErrorType + `","errorCode":5},` + detail + `]}}`:                            "UNREGISTERED: Gone.",
+		`{"error":{"code":404,"message":"Gone.","details":[` + detail + `,{"@type":"` + fcmErrorType + `","errorCode":null}]}}`:                         "UNREGISTERED: Gone.",
+		`{"error":{"code":404,"message":"Gone.","details":` + detail + `}}`:                                                                             "UNREGISTERED: Gone.",
+		`{"error":{"code":"404","message":"Gone.","status":404,"details":[` + detail + `]}}`:                                                            "UNREGISTERED: Gone.",
+		`{"error":{"code":{},"message":["Gone."],"status":null,"details":[` + detail + `]},"more":[{}]}`:                                                "UNREGISTERED: ",
+		"\ufeff" + `{"error":{"details":[` + detail + `]}}`:                                                                                             "UNREGISTERED: ",
+		`{"error":{"message":"Gone.","details":[` + detail + `,{"fieldViolations":[{"field":7,"description":"d"},8,{"field":"f","description":[]}]}]}}`: "UNREGISTERED: Gone.; : d; f: ",
+		`{"error":{"message":"Gone.","details":[` + detail + `,{"@type":"` + apnsErrorType + `","statusCode":"410","reason":7}]}}`:                      `UNREGISTERED: Gone.; Apple says "410" `,
+	} {
+		answer := fmt.Sprintf("HTTP/1.1 404 No\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		require.Equal(t, dropped(404, message), providerFor(t, V1, answerRaw(t, answer)).send(t.Context(), messageTo("ann")), body)
 	}
 }
 
@@ -227,8 +267,7 @@ func TestAnswersOfLegacy(t *testing.T) {
 		"html425-":                         retried(425, "Too Early"),
 		"html502-":                         retried(502, "Bad Gateway"),
 		"503after9-":                       with(retried(503, "Service Unavailable"), func(o *handlers.Outcome) { o.RetryAfter = 9 * time.Second }),
-		"html200-": with(alarmed(200, "the answer is not Firebase's: see fcm.url (it may have been delivered)"),
-			func(o *handlers.Outcome) { o.MaybeDelivered = true }),
+		"html200-":                         another(200, aPage),
 	}
 	for prefix, want := range tests {
 		require.Equal(t, want, provider.send(t.Context(), messageTo(prefix+"ann")), prefix)
@@ -239,28 +278,47 @@ func TestAnswersOfLegacy(t *testing.T) {
 
 func TestStrangeAnswersOfLegacy(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]handlers.Verdict{
-		`{"success":1,"results":[{"message_id":"1:2","registration_id":"new"}]}`: handlers.Delivered,
-		`{"results":[{"error":"Surprise"}]}`:                                     handlers.Permanent,
-		`{"success":1}`:                                                          handlers.Permanent,
-		`{"results":[]}`:                                                         handlers.Permanent,
-		`{"results":[{}]}`:                                                       handlers.Permanent,
-		`{"results":[{},{}]}`:                                                    handlers.Permanent,
-		`{"results":"NotRegistered"}`:                                            handlers.Permanent,
-		`Error=NotRegistered`:                                                    handlers.Permanent,
-		``:                                                                       handlers.Permanent,
+	for _, test := range []struct {
+		status int
+		body   string
+		cut    bool
+		want   handlers.Outcome
+	}{
+		{200, `{"success":1,"results":[{"message_id":"1:2"}]}`, false, handlers.Outcome{}},
+		{200, `{"success":"1","failure":null,"results":[{"message_id":"1:2","registration_id":7,"more":{}}]}`, false, handlers.Outcome{}},
+		{200, `{"results":[{"message_id":1}]}`, false, handlers.Outcome{}},
+		{200, `{"results":[{"message_id":123456789012345678901234567890}]}`, false, handlers.Outcome{}},
+		{200, `{"results":[{"message_id":-1.5e3,"error":null}]}`, false, handlers.Outcome{}},
+		{200, `{"message_id":6177433633397011933}`, false, handlers.Outcome{}}, // to a topic
+		{200, "\ufeff" + `{"results":[{"message_id":"1:2"}]}`, true, handlers.Outcome{}},
+		{200, `{"results":[{"error":"NotRegistered","message_id":7}],"success":"none"}`, false, dropped(200, "NotRegistered")},
+		{200, `{"error":"TopicsMessageRateExceeded"}`, false,
+			with(refused(200, "TopicsMessageRateExceeded"), func(o *handlers.Outcome) { o.Verdict, o.RetryAfter = handlers.Retryable, time.Minute })},
+		{200, `{"results":[{"error":"Surprise"}]}`, false, refused(200, "Surprise")},
+		{400, "JSON_PARSING_ERROR", false, refused(400, "JSON_PARSING_ERROR")},
+		{400, "", false, refused(400, "Bad Request")},
+		{400, "<html></html>", false, another(400, aPage)},
+		{400, "JSON_PA", true, another(400, brokenOff)},
+		{200, `{"results":[{"err`, true, another(200, brokenOff)},
+		{200, "", true, another(200, brokenOff)},
+		{200, "", false, another(200, "without a body")},
 	} {
-		provider := providerFor(t, Legacy, answerRaw(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)))
-		outcome := provider.send(t.Context(), messageTo("ann"))
-		require.Equal(t, want, outcome.Verdict, body)
-		require.False(t, outcome.DropToken, body)
-		require.Equal(t, want == handlers.Permanent && !strings.Contains(body, "Surprise"), outcome.MaybeDelivered, body)
+		length := len(test.body)
+		if test.cut {
+			length++
+		}
+		answer := fmt.Sprintf("HTTP/1.1 %d Text\r\nContent-Length: %d\r\n\r\n%s", test.status, length, test.body)
+		require.Equal(t, test.want, providerFor(t, Legacy, answerRaw(t, answer)).send(t.Context(), messageTo("ann")), "%d %s", test.status, test.body)
 	}
-	provider := providerFor(t, Legacy, answerRaw(t, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"results\":[{\"err"))
-	outcome := provider.send(t.Context(), messageTo("ann"))
-	require.Equal(t, handlers.Retryable, outcome.Verdict)
-	require.True(t, outcome.MaybeDelivered)
-	require.True(t, outcome.ServiceFailed)
+	for _, body := range []string{
+		`{"success":1}`, `{"results":[]}`, `{"results":[{}]}`, `{"results":[{},{}]}`, `{"results":[null]}`, `{"results":"NotRegistered"}`, `{"results":null}`,
+		`{"results":[{"message_id":""}]}`, `{"results":[{"message_id":null}]}`, `{"results":[{"message_id":["1:2"]}]}`, `{"results":[{"message_id":true}]}`,
+		`{"results":[{"message_id":"1:2","error":7}]}`, `{"results":[{"error":{}}]}`, `{"message_id":null}`, `{"name":"projects/p/messages/1"}`,
+		`[{"message_id":"1:2"}]`, `"1:2"`, `Error=NotRegistered`, `id=1:2`,
+	} {
+		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		require.Equal(t, another(200, body), providerFor(t, Legacy, answerRaw(t, answer)).send(t.Context(), messageTo("ann")), body)
+	}
 }
 
 func TestRetryAfter(t *testing.T) {
@@ -298,7 +356,7 @@ func TestRetryAfter(t *testing.T) {
 		within(test.least, test.most, ask(Legacy, 200, `{"results":[{"error":"Unavailable"}]}`), "Unavailable")
 		within(test.leastOf429, test.of429, ask(V1, 429, ""), "429")
 		within(test.leastOf429, test.of429, ask(Legacy, 200, `{"results":[{"error":"DeviceMessageRateExceeded"}]}`), "device rate")
-		require.Zero(t, ask(V1, 400, ""))
+		require.Zero(t, ask(V1, 400, `{"error":{"status":"INVALID_ARGUMENT"}}`))
 		require.Zero(t, ask(Legacy, 200, `{"results":[{"error":"NotRegistered"}]}`))
 	}
 }
@@ -347,7 +405,11 @@ func TestAnAnswerThatQuotesTheRequestLosesItsSecret(t *testing.T) {
 	address := testenv.StartRawHTTP(t, func(connection net.Conn, request *http.Request, _ string) bool {
 		secret := request.Header.Get("Authorization")
 		secrets = append(secrets, strings.TrimPrefix(strings.TrimPrefix(secret, "Bearer "), "key="))
-		_, _ = fmt.Fprintf(connection, "HTTP/1.1 400 No\r\nContent-Length: %d\r\n\r\n%s", len(secret)+4, "Bad "+secret)
+		body := fmt.Sprintf(`{"error":{"message":"Bad %s"}}`, secret)
+		if strings.HasPrefix(secret, "key=") {
+			body = "Bad " + secret
+		}
+		_, _ = fmt.Fprintf(connection, "HTTP/1.1 400 No\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 		return false
 	})
 	require.Equal(t, "Bad Bearer [secret]", providerFor(t, V1, address).send(t.Context(), messageTo("ann")).ErrorMessage)
