@@ -77,7 +77,8 @@ func TestBulkRetryAndCancel(t *testing.T) {
 
 	now := time.Now()
 	require.Equal(t, bulkAnswer{}, s.bulk("retry", fmt.Sprintf(`{"status":"CANCELLED","since":%q}`, now.Add(time.Hour).Format(time.RFC3339))))
-	require.Equal(t, 3, s.bulk("retry", fmt.Sprintf(`{"status":"CANCELLED","since":%q}`, now.Add(-time.Hour).Format(time.RFC3339Nano))).Done)
+	require.Equal(t, bulkAnswer{Matched: 4, Done: 4}, s.bulk("retry", fmt.Sprintf(`{"status":"CANCELLED","since":%q}`, now.Add(-time.Hour).Format(time.RFC3339Nano))))
+	require.Equal(t, "SCHEDULED", s.state(later))
 }
 
 func TestBulkMistakes(t *testing.T) {

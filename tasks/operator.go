@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"pushq/scheduler"
 	"pushq/scheduler/quartz"
 )
 
@@ -22,10 +23,13 @@ var (
 	cancelSource string
 	//go:embed scripts/unlist.lua
 	unlistSource string
+	//go:embed scripts/reschedule.lua
+	rescheduleSource string
 
-	retryScript  = redis.NewScript(recordSource + retrySource)
-	cancelScript = redis.NewScript(recordSource + cancelSource)
-	unlistScript = redis.NewScript(unlistSource)
+	retryScript      = redis.NewScript(recordSource + retrySource)
+	cancelScript     = redis.NewScript(recordSource + cancelSource)
+	unlistScript     = redis.NewScript(unlistSource)
+	rescheduleScript = redis.NewScript(rescheduleSource)
 )
 
 // RetryableStates lists the states in which Retry takes a push.
@@ -131,11 +135,13 @@ func (o *Operator) begin() error {
 }
 
 // Retry puts a push that is FAILED, GIVEN_UP, CANCELLED, RETRY or SCHEDULED
-// into the queue now, with as many attempts before it as a new one. The
-// idempotency key of a notification stands for it again (Intake.Notify).
+// into the queue now, with as many attempts before it as a new one. One that is
+// CANCELLED and may not be sent now is SCHEDULED again for its next opening: a
+// cancel can be taken back at any time. The idempotency key of a notification
+// stands for its push again (Intake.Notify).
 //
-// The error is ErrNotFound, a *StateError, a *ClosedError if the push may not be
-// sent now, or a *SupersededError; ErrUnreadable or ErrNotStored if nothing has
+// The error is ErrNotFound, a *StateError, a *ClosedError if any other push may not
+// be sent now, or one that is CANCELLED never again, or a *SupersededError; ErrUnreadable or ErrNotStored if nothing has
 // been done, ErrIncomplete if that is not certain.
 func (o *Operator) Retry(ctx context.Context, id string) error {
 	if err := o.beside(ctx, id, o.retry); err != nil {
@@ -204,7 +210,8 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 	if err := intact(task); err != nil {
 		return err
 	}
-	if err := o.checkOpen(found); err != nil {
+	opening, err := o.nextOpening(found)
+	if err != nil {
 		return err
 	}
 	key := found.Push.notificationKey()
@@ -224,7 +231,7 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 		}
 	}
 	id := found.Push.ID
-	if err := o.run(ctx, task, found.Push); err != nil {
+	if err := o.queue(ctx, task, found.Push, opening); err != nil {
 		return err
 	}
 	// A push that stays in the index although it is under way does no harm:
@@ -293,31 +300,33 @@ func intact(task *asynq.TaskInfo) error {
 	return nil
 }
 
-// checkOpen leaves it to the handler to end a push whose expression cannot be
-// read.
-func (o *Operator) checkOpen(found Report) error {
+// nextOpening is when a push is put into the queue: zero for now. It leaves it to the
+// handler to end a push whose expression cannot be read.
+func (o *Operator) nextOpening(found Report) (time.Time, error) {
 	now := o.clock.Now()
 	opening, err := found.Push.Opening(now, o.zone)
 	switch {
 	case errors.Is(err, quartz.ErrNever):
-		return &ClosedError{State: found.State}
-	case err == nil && opening.After(now):
-		return &ClosedError{State: found.State, NextOpening: opening}
+		return time.Time{}, &ClosedError{State: found.State}
+	case err != nil || !opening.After(now):
+		return time.Time{}, nil
+	case found.State != Cancelled:
+		return time.Time{}, &ClosedError{State: found.State, NextOpening: opening}
 	}
-	return nil
+	return opening, nil
 }
 
-// run makes the task pending, or a new one if asynq has forgotten it (nil).
-func (o *Operator) run(ctx context.Context, task *asynq.TaskInfo, push Push) error {
+// queue makes the task pending, or scheduled for a time that is not zero. If asynq has
+// forgotten it (nil), it is a new one.
+func (o *Operator) queue(ctx context.Context, task *asynq.TaskInfo, push Push, at time.Time) error {
 	var err error
-	if task != nil {
+	switch {
+	case task == nil:
+		err = o.enqueue(ctx, push, at)
+	case at.IsZero():
 		err = o.inspector.RunTask(task.Queue, push.ID)
-	} else {
-		var again *asynq.Task
-		if again, err = newTask(o.channel, push, o.retention); err != nil {
-			return err
-		}
-		_, err = o.asynq.EnqueueContext(ctx, again)
+	default:
+		err = o.reschedule(ctx, task.Queue, push.ID, at)
 	}
 	if errors.Is(err, asynq.ErrTaskNotFound) {
 		// Taken out of the archive since, maybe with an end for its record.
@@ -333,6 +342,37 @@ func (o *Operator) run(ctx context.Context, task *asynq.TaskInfo, push Push) err
 		return &StateError{Action: "retried", State: now.State}
 	}
 	return fmt.Errorf("%w: %w", ErrIncomplete, err)
+}
+
+func (o *Operator) enqueue(ctx context.Context, push Push, at time.Time) error {
+	task, err := newTask(o.channel, push, o.retention)
+	if err != nil {
+		return err
+	}
+	var options []asynq.Option
+	if !at.IsZero() {
+		options = append(options, asynq.ProcessAt(scheduler.CeilSecond(at)))
+	}
+	_, err = o.asynq.EnqueueContext(ctx, task, options...)
+	return err
+}
+
+// reschedule does what asynq's Inspector does not offer. Its error is asynq's own if the
+// task is gone.
+func (o *Operator) reschedule(ctx context.Context, queue, id string, at time.Time) error {
+	state, err := rescheduleScript.Run(ctx, o.redis, []string{
+		asynqTaskKey(queue, id), asynqStateKey(queue, asynq.TaskStateScheduled),
+		asynqStateKey(queue, asynq.TaskStateRetry), asynqStateKey(queue, asynq.TaskStateArchived),
+	}, id, scheduler.CeilSecond(at).Unix()).Text()
+	switch {
+	case err != nil:
+		return fmt.Errorf("schedule task %s of queue %s: %w", id, queue, err)
+	case state == "GONE":
+		return asynq.ErrTaskNotFound
+	case state != asynq.TaskStateScheduled.String():
+		return fmt.Errorf("task %s of queue %s is %s", id, queue, state)
+	}
+	return nil
 }
 
 // cancel marks the record before it archives the task: a worker that takes the

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"pushq/internal/redisconn"
 	"pushq/internal/testenv"
+	"pushq/scheduler"
 )
 
 type fixedClock time.Time
@@ -227,6 +229,111 @@ func TestRetryDoesNotOpenAWindow(t *testing.T) {
 	refused(time.Date(2040, 1, 4, 12, 0, 0, 0, time.UTC), time.Time{})
 }
 
+// A cancel can be taken back while the window is closed, however the push was cancelled and
+// whatever it was before: it waits for the window again.
+func TestACancelIsTakenBackWhileTheWindowIsClosed(t *testing.T) {
+	now := time.Date(2040, 1, 4, 20, 0, 0, 0, time.UTC)
+	next := time.Date(2040, 1, 5, 8, 0, 0, 0, time.UTC) // 9:00 in Stockholm
+	cancel := map[string]func(d *desk, push Push){
+		"cancelled": func(d *desk, push Push) {
+			require.NoError(d.t, d.operator(now).Cancel(d.t.Context(), push.ID))
+		},
+		"cancelled with many": func(d *desk, push Push) {
+			sum, err := d.operator(now).CancelAll(d.t.Context(), Filter{State: d.get(push.ID).State}, MaxBulk, "")
+			require.NoError(d.t, err)
+			require.Equal(d.t, Bulk{Matched: 1, Done: 1}, sum)
+		},
+		"archived with asynq's tools": func(d *desk, push Push) {
+			require.NoError(d.t, d.inspector.ArchiveTask(Swrve.WindowQueue(), push.ID))
+		},
+	}
+	retry := map[string]func(d *desk, id string){
+		"one": func(d *desk, id string) { require.NoError(d.t, d.operator(now).Retry(d.t.Context(), id)) },
+		"many": func(d *desk, _ string) {
+			sum, err := d.operator(now).RetryAll(d.t.Context(), Filter{State: Cancelled}, MaxBulk, "")
+			require.NoError(d.t, err)
+			require.Equal(d.t, Bulk{Matched: 1, Done: 1}, sum)
+		},
+	}
+	t.Parallel()
+	for cancelled, cancel := range cancel {
+		for retried, retry := range retry {
+			for _, before := range []State{Scheduled, Retry} {
+				t.Run(fmt.Sprintf("%s while %s, %s retried", cancelled, before, retried), func(t *testing.T) {
+					t.Parallel()
+					d := newDesk(t)
+					push := newWindowedPush(time.Now().Add(-time.Minute))
+					if before == Retry {
+						push.Message = "attempt failed: SWRVE 503"
+						d.attempt(push, AttemptError, "")
+						d.accept(push)
+						d.runUntil(push, Retry)
+					} else {
+						push.DueAt = MillisOf(time.Now().Add(time.Hour))
+						d.accept(push)
+					}
+					cancel(d, push)
+					d.requireState(Cancelled, push.ID)
+					retry(d, push.ID)
+					after := d.requireState(Scheduled, push.ID)
+					require.True(t, next.Equal(after.NextAttemptAt), after.NextAttemptAt)
+					require.True(t, d.listed(Scheduled, push.ID))
+					require.False(t, d.listed(Cancelled, push.ID))
+					require.Zero(t, d.client.ZCard(t.Context(), Swrve.DeadKey()).Val())
+					begun, err := d.records.Begin(t.Context(), Attempting{Push: push, Token: "again", Interrupted: time.Hour, MaxAttempts: 3})
+					require.NoError(t, err)
+					require.Equal(t, Go, begun.Answer)
+					require.Equal(t, 1, begun.Counted, "as many attempts as a new push")
+					require.NoError(t, d.inspector.RunTask(Swrve.WindowQueue(), push.ID), "asynq has hold of it")
+					d.requireNoGhosts()
+				})
+			}
+		}
+	}
+}
+
+// An instant fixes the first try: a push that was cancelled before waits for it again.
+func TestACancelIsTakenBackBeforeItsInstant(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	push := newWindowedPush(time.Now().Add(time.Hour))
+	push.CronExpression, push.Held = "0 0 10 * * ?", false
+	push.DueAt += 1 // asynq keeps seconds, and it must not be early
+	d.accept(push)
+	require.NoError(t, d.operator(time.Now()).Cancel(t.Context(), push.ID))
+	require.NoError(t, d.operator(time.Now()).Retry(t.Context(), push.ID))
+	after := d.requireState(Scheduled, push.ID)
+	require.Equal(t, scheduler.CeilSecond(push.DueAt.Time()), after.NextAttemptAt)
+}
+
+// What has failed was not stopped by anybody: whoever retries it wants it sent now.
+func TestOthersAreNotRetriedWhileTheWindowIsClosed(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2040, 1, 4, 20, 0, 0, 0, time.UTC)
+	for _, state := range []State{Failed, GivenUp, Retry} {
+		d := newDesk(t)
+		push := newWindowedPush(time.Now().Add(-time.Minute))
+		push.Message = map[State]string{Failed: FailedPrefix, GivenUp: GivenUpPrefix, Retry: "attempt failed: "}[state] + "SWRVE 400"
+		d.attempt(push, AttemptError, map[State]State{Failed: Failed, GivenUp: GivenUp}[state])
+		d.accept(push)
+		d.runUntil(push, state)
+		var closed *ClosedError
+		require.ErrorAs(t, d.operator(now).Retry(t.Context(), push.ID), &closed)
+		require.Equal(t, state, closed.State)
+		require.True(t, time.Date(2040, 1, 5, 8, 0, 0, 0, time.UTC).Equal(closed.NextOpening))
+		d.requireState(state, push.ID)
+	}
+
+	d := newDesk(t)
+	gone := newWindowedPush(time.Now().Add(time.Hour))
+	gone.CronExpression = "* * * * * ? 2039"
+	d.accept(gone)
+	require.NoError(t, d.operator(now).Cancel(t.Context(), gone.ID))
+	var closed *ClosedError
+	require.ErrorAs(t, d.operator(now).Retry(t.Context(), gone.ID), &closed)
+	require.Equal(t, &ClosedError{State: Cancelled}, closed)
+}
+
 func TestRetryOfAPushThatAsynqHasForgotten(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		require.NoError(t, RegisterQueues(t.Context(), client, Swrve))
@@ -316,7 +423,7 @@ func TestRetryWhileTheTaskIsTakenOutOfTheArchive(t *testing.T) {
 	task, err := d.inspector.GetTaskInfo(Swrve.ImmediateQueue(), push.ID)
 	require.NoError(t, err)
 	require.NoError(t, d.inspector.DeleteTask(Swrve.ImmediateQueue(), push.ID))
-	require.NoError(t, d.operator(time.Now()).run(t.Context(), task, push))
+	require.NoError(t, d.operator(time.Now()).queue(t.Context(), task, push, time.Time{}))
 	require.Equal(t, Pending, d.get(push.ID).State)
 	record, err := d.records.Get(t.Context(), push.ID)
 	require.NoError(t, err)
@@ -331,7 +438,7 @@ func TestRetryWhileSomebodyElseIsQuicker(t *testing.T) {
 	require.NoError(t, err)
 	for _, seen := range []*asynq.TaskInfo{task, nil} {
 		var wrong *StateError
-		require.ErrorAs(t, d.operator(time.Now()).run(t.Context(), seen, push), &wrong)
+		require.ErrorAs(t, d.operator(time.Now()).queue(t.Context(), seen, push, time.Time{}), &wrong)
 		require.Equal(t, StateError{Action: "retried", State: Pending}, *wrong)
 	}
 }
@@ -342,7 +449,7 @@ func TestRetryWhileSomebodyElseHasStoredTheTask(t *testing.T) {
 	d := newDesk(t)
 	for _, state := range []State{Scheduled, Retry, Failed, Cancelled} {
 		var wrong *StateError
-		require.ErrorAs(t, d.operator(time.Now()).run(t.Context(), nil, d.inState(state)), &wrong, state)
+		require.ErrorAs(t, d.operator(time.Now()).queue(t.Context(), nil, d.inState(state), time.Time{}), &wrong, state)
 		require.Equal(t, StateError{Action: "retried", State: state}, *wrong)
 	}
 }
@@ -375,7 +482,7 @@ func TestCancelOfAPushThatAWorkerHasJustTaken(t *testing.T) {
 	require.NoError(t, operator.archive(t.Context(), task.Queue, NewID()))
 	// Or somebody else may have run it.
 	var wrong *StateError
-	require.ErrorAs(t, operator.run(t.Context(), task, push), &wrong)
+	require.ErrorAs(t, operator.queue(t.Context(), task, push, time.Time{}), &wrong)
 	require.Equal(t, InMemory, wrong.State)
 }
 

@@ -252,9 +252,21 @@ func TestBulkCommands(t *testing.T) {
 	require.Equal(t, "0 matched, 0 done\n", output, "they have no attempt")
 
 	accept(t, api, "later", `"cronExpression":"0 0 9 1 1 ?"`)
-	output, err = call("retry", "--status", "SCHEDULED")
+	for _, flags := range [][]string{nil, {"--json"}} {
+		output, err = call(append([]string{"retry", "--status", "SCHEDULED"}, flags...)...)
+		require.EqualError(t, err, "nothing was done: none of the pushes that matched could be retried")
+	}
+	require.JSONEq(t, `{"matched":1,"done":0,"skipped":{"closed":1,"moved":0,"failed":0}}`, output)
+	output, err = call("cancel", "--status", "SCHEDULED")
 	require.NoError(t, err)
-	require.Equal(t, "1 matched, 0 done, 1 may not be sent now\n", output)
+	require.Equal(t, "1 matched, 1 done\n", output)
+	output, err = call("retry", "--status", "CANCELLED", "--since", "1h", "--prototype", "Hello")
+	require.NoError(t, err)
+	require.Equal(t, "1501 matched, 1501 done\n", output, "one of them waits for its window again")
+	require.Len(t, listAll(t, api, tasks.Scheduled), 1)
+	output, err = call("cancel", "--status", "PENDING")
+	require.NoError(t, err)
+	require.Equal(t, "1500 matched, 1500 done\n", output)
 
 	// Asked to stop, it says after a page how to go on.
 	stopped, stop := context.WithCancel(context.Background())

@@ -132,6 +132,8 @@ func (b *bulkFlags) operateOnMany(command *cobra.Command, action string) error {
 		return fmt.Errorf("stopped%s", b.goOn(action, filter, sum))
 	case sum.Skipped.Failed > 0:
 		return fmt.Errorf("%d pushes could not be read or acted on; the server's log names the first of each call", sum.Skipped.Failed)
+	case sum.Matched > 0 && sum.Done == 0:
+		return fmt.Errorf("nothing was done: none of the pushes that matched could be %s", map[string]string{"retry": "retried", "cancel": "cancelled"}[action])
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ func newPushCancelCommand() *cobra.Command {
 		long: `Stop a push that is SCHEDULED, PENDING or RETRY, so that it is not sent. One that a worker holds already is refused.
 To send it after all: pushq push retry ID
 
-With --status, do so to every push that is in the state now.`,
+With --status, do so to every push that is in the state now. The exit code is 1 if nothing of what matched was done, or a
+push met a fault.`,
 		example: `  pushq push cancel --status SCHEDULED --prototype Hello`,
 		states:  tasks.CancellableStates(),
 		method:  http.MethodDelete, path: "/push/%[1]s",
