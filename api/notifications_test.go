@@ -147,7 +147,7 @@ func TestBadNotifications(t *testing.T) {
 	for _, test := range []struct{ replaced, by, mistake string }{
 		{`"push"`, `"email"`, `notification_type must be "push"`},
 		{`token-1`, `token 1`, "recipient must have visible ASCII characters only, and no blanks"},
-		{`"Ada"`, `{"a":1}`, `variables must be texts, numbers, true or false: "name"`},
+		{`"Ada"`, `{"a":1}`, `variables must be texts, numbers, true, false or null: "name"`},
 		{`"metadata":{}`, `"metadata":[]`, "metadata must be an object"},
 		{`"idempotency_key":"notif_1",`, ``, "idempotency_key is missing"},
 	} {

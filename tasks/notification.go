@@ -28,7 +28,7 @@ type Notification struct {
 	Recipient        string // the device's token
 	TemplateCode     string
 	// Variables are the texts to put into the template; numbers and booleans as JSON
-	// writes them.
+	// writes them, and "" for null.
 	Variables map[string]string
 	Language  string
 	Metadata  json.RawMessage // an object
@@ -72,7 +72,8 @@ func (e *InvalidNotificationError) Error() string {
 }
 
 // ParseNotification reads a message as its senders write it: a JSON object with all nine
-// fields. Others are kept (Push.Notification), and nobody looks at them. The error is an
+// fields. Others are kept (Push.Notification), and nobody looks at them. Null for variables
+// or metadata is {}: several languages write an empty object so. The error is an
 // *InvalidNotificationError.
 func ParseNotification(message []byte) (Notification, error) {
 	if len(message) > MaxNotificationBytes {
@@ -98,7 +99,7 @@ func ParseNotification(message []byte) (Notification, error) {
 		{"recipient", text(&n.Recipient, visible(maxRecipient))},
 		{"template_code", text(&n.TemplateCode, madeOf(maxTemplateCode, "letters, digits, '_', '.' and '-'", "_.-"))},
 		{"variables", n.readVariables},
-		{"language", text(&n.Language, madeOf(35, "letters, digits and '-', such as en or pt-BR", "-"))},
+		{"language", text(&n.Language, madeOf(35, "letters, digits, '-' and '_', such as en, pt-BR or en_US", "-_"))},
 		{"metadata", n.readMetadata},
 	} {
 		value, given := values[field.name]
@@ -197,10 +198,10 @@ func isPush(text string) string {
 }
 
 func (n *Notification) readVariables(value jsontext.Value) string {
-	if value.Kind() != '{' {
+	if value.Kind() != '{' && value.Kind() != 'n' {
 		return "must be an object, {} if there are none"
 	}
-	var values map[string]jsontext.Value
+	var values map[string]jsontext.Value // null leaves it empty
 	if err := jsonv2.Unmarshal(value, &values); err != nil {
 		return "must be an object"
 	}
@@ -217,7 +218,7 @@ func (n *Notification) readVariables(value jsontext.Value) string {
 		n.Variables[name] = variable
 	}
 	if len(wrong) > 0 {
-		return "must be texts, numbers, true or false: " + strings.Join(wrong[:min(len(wrong), 10)], ", ")
+		return "must be texts, numbers, true, false or null: " + strings.Join(wrong[:min(len(wrong), 10)], ", ")
 	}
 	return ""
 }
@@ -229,6 +230,8 @@ func variableText(value jsontext.Value) (text string, ok bool) {
 		return string(unquoted), err == nil
 	case '0', 't', 'f':
 		return string(value), true
+	case 'n':
+		return "", true
 	default:
 		return "", false
 	}
@@ -244,10 +247,14 @@ func shown(name string) string {
 }
 
 func (n *Notification) readMetadata(value jsontext.Value) string {
-	if value.Kind() != '{' {
+	switch value.Kind() {
+	case '{':
+		n.Metadata = json.RawMessage(bytes.Clone(value))
+	case 'n':
+		n.Metadata = json.RawMessage("{}")
+	default:
 		return "must be an object, {} if there is nothing to say"
 	}
-	n.Metadata = json.RawMessage(bytes.Clone(value))
 	return ""
 }
 

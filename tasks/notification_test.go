@@ -23,6 +23,25 @@ func TestAMessageIsRead(t *testing.T) {
 	}, got)
 }
 
+// What the push worker took, and several languages write for something empty.
+func TestAMessageAsOtherLanguagesWriteIt(t *testing.T) {
+	t.Parallel()
+	got, err := ParseNotification(testenv.Notification(
+		"language", `"en_US"`, "variables", `{"name":null,"link":"https://example.com"}`, "metadata", `{"campaign":null,"tags":[null]}`))
+	require.NoError(t, err)
+	require.Equal(t, "en_US", got.Language)
+	require.Equal(t, map[string]string{"name": "", "link": "https://example.com"}, got.Variables)
+	require.Equal(t, json.RawMessage(`{"campaign":null,"tags":[null]}`), got.Metadata)
+
+	got, err = ParseNotification(testenv.Notification("variables", "null", "metadata", "null"))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{}, got.Variables)
+	require.Equal(t, json.RawMessage("{}"), got.Metadata)
+	empty, err := ParseNotification(testenv.Notification("variables", "{}", "metadata", "{}"))
+	require.NoError(t, err)
+	require.True(t, got.asksForTheSame(empty))
+}
+
 func TestEveryFaultOfAMessageIsNamed(t *testing.T) {
 	t.Parallel()
 	_, err := ParseNotification(testenv.Notification())

@@ -63,12 +63,13 @@ func BadMessages() []BadMessage {
 	texts := []string{"trace_id", "idempotency_key", "user_id", "notification_type", "recipient", "template_code", "language"}
 	for _, name := range append(slices.Clone(texts), "variables", "metadata") {
 		field(name, "", "is missing")
-		for _, other := range []string{"null", "1", "true", "[]", `["a"]`} {
+		for _, other := range []string{"1", "true", "[]", `["a"]`} {
 			field(name, other, "must be")
 		}
 		whole(name+" of a megabyte", string(Notification(name, `"`+strings.Repeat("x", 1<<20)+`"`)), tooLarge)
 	}
 	for _, name := range texts {
+		field(name, "null", "must be a text")
 		field(name, "{}", "must be a text")
 		field(name, `""`, map[bool]string{true: "must be", false: "is empty"}[name == "notification_type"])
 		for _, other := range []string{strings.Repeat("x", 5000), "a b", `a\u0000`, "é", " "} {
@@ -82,10 +83,12 @@ func BadMessages() []BadMessage {
 	field("template_code", `"../admin"`, "must be made of letters")
 	field("template_code", `"a?language=de"`, "must be made of letters")
 	field("language", `"en&x"`, "must be made of letters")
+	field("language", `"en.US"`, "must be made of letters")
 	field("variables", `"text"`, "must be an object")
-	field("variables", `{"a":{"b":"c"}}`, `must be texts, numbers, true or false: "a"`)
-	field("variables", `{"b":[],"a":null,"c":"fine"}`, `must be texts, numbers, true or false: "a", "b"`)
-	field("variables", `{"`+strings.Repeat("n", 5000)+`":null}`, `must be texts, numbers, true or false: "nnn`)
+	const wrongVariables = "must be texts, numbers, true, false or null: "
+	field("variables", `{"a":{"b":"c"}}`, wrongVariables+`"a"`)
+	field("variables", `{"b":[],"a":{},"c":"fine","d":null}`, wrongVariables+`"a", "b"`)
+	field("variables", `{"`+strings.Repeat("n", 5000)+`":[]}`, wrongVariables+`"nnn`)
 	field("variables", variables(1001), "has 1001 variables, more than 1000")
 	field("metadata", `"text"`, "must be an object")
 	whole("10,000 variables", string(Notification("variables", variables(10_000))), tooLarge)
