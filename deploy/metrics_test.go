@@ -126,3 +126,43 @@ func TestEveryMetricIsDescribed(t *testing.T) {
 	slices.Sort(told)
 	require.Equal(t, told, described)
 }
+
+// What teams of the original service look at is about Swrve, also where notifications are
+// sent beside it, and nothing of it is missing.
+func TestTheMetricsOfTheOriginalService(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/metrics.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(page), "## From the original service")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n## ")
+	scrape := scrapeOfPushq(t)
+	asked := 0
+	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`"+`.*) \| (.*) \|$`).FindAllStringSubmatch(table, -1) {
+		name := ""
+		for _, quoted := range regexp.MustCompile("`(pushq_[a-z_]+)?(\\{[^`]*\\})?`").FindAllStringSubmatch(row[2], -1) {
+			if quoted[1] != "" {
+				name = quoted[1]
+			}
+			matchers := strings.ReplaceAll(quoted[2], `\|`, "|")
+			series := selected(scrape, name, matchers)
+			require.NotEmpty(t, series, "%s%s, of %s", name, matchers, row[1])
+			for _, one := range series {
+				require.NotContains(t, one, `"fcm`, "%s%s, of %s", name, matchers, row[1])
+			}
+			asked++
+		}
+	}
+	require.Equal(t, 17, asked)
+}
+
+// selected are the series that a selector finds, of a histogram its counts.
+func selected(scrape testenv.Scrape, name, matchers string) (found []string) {
+	for series := range scrape.Series {
+		metric, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
+		if (metric == name || metric == name+"_count") && allMatch(matchers, labels) {
+			found = append(found, series)
+		}
+	}
+	return found
+}
