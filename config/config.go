@@ -33,10 +33,11 @@ type Config struct {
 
 // Redis says where pushes are kept.
 type Redis struct {
-	URL              RedisURL `key:"url" default:"" allowed:"redis://, rediss://, redis-socket://, redis-sentinel:// or redis-cluster://" doc:"Where pushes are kept: redis://[user:password@]host[:port][/database], the same with rediss:// for TLS, redis-socket://[user:password@]/path[?db=database], redis-sentinel://[user:password@]host[:port],host[:port][/database]?master=name with the hosts of the sentinels, or redis-cluster://[user:password@]host[:port],host[:port]; the last two with tls=true after the question mark for TLS. Required, except by pushq dev. Its password is a secret."`
-	SentinelUser     string   `key:"sentinelUser" default:"" doc:"User at the sentinels, if they know users."`
-	SentinelPassword Secret   `key:"sentinelPassword" default:"" doc:"Password at the sentinels, a secret. The one in redis.url is for the servers only."`
-	TLS              RedisTLS `key:"tls"`
+	URL              RedisURL      `key:"url" default:"" allowed:"redis://, rediss://, redis-socket://, redis-sentinel:// or redis-cluster://" doc:"Where pushes are kept: redis://[user:password@]host[:port][/database], the same with rediss:// for TLS, redis-socket://[user:password@]/path[?db=database], redis-sentinel://[user:password@]host[:port],host[:port][/database]?master=name with the hosts of the sentinels, or redis-cluster://[user:password@]host[:port],host[:port]; the last two with tls=true after the question mark for TLS. Required, except by pushq dev. Its password is a secret."`
+	SentinelUser     string        `key:"sentinelUser" default:"" doc:"User at the sentinels, if they know users."`
+	SentinelPassword Secret        `key:"sentinelPassword" default:"" doc:"Password at the sentinels, a secret. The one in redis.url is for the servers only."`
+	TLS              RedisTLS      `key:"tls"`
+	MaxConnectionAge time.Duration `key:"maxConnectionAge" default:"5m" unit:"duration" min:"1s" max:"24h" doc:"Greatest age of a connection to Redis or to its sentinels; then a new one takes its place, without a command being lost. So a server that the address does not lead to any more is left for good, even if it goes on answering."`
 }
 
 // RedisTLS names the files for connections to Redis and its sentinels.

@@ -47,6 +47,7 @@ func TestLoadDefaults(t *testing.T) {
 	loaded, err := config.Load(config.Options{ReadFile: files{}.read})
 	require.NoError(t, err)
 	require.Equal(t, config.Config{
+		Redis: config.Redis{MaxConnectionAge: 5 * time.Minute},
 		HTTP: config.HTTP{
 			Listen:       "127.0.0.1:8080",
 			APIKeys:      map[string]config.Secret{},
@@ -100,6 +101,7 @@ func TestLoadReadsEverySettingFromTheFile(t *testing.T) {
 redis:
   url: redis-sentinel://user:p%40ss@a.example:1,b.example/3?master=pushes&tls=true
   sentinelUser: watcher
+  maxConnectionAge: 90s
   sentinelPassword: hush
   tls: ` + tlsFiles + `
 http:
@@ -163,6 +165,7 @@ tracing: {otlpEndpoint: "http://localhost:4318", ratio: 0.1}
 			SentinelUser:     "watcher",
 			SentinelPassword: "hush",
 			TLS:              config.RedisTLS{CA: authority.File(), Cert: cert, Key: key},
+			MaxConnectionAge: 90 * time.Second,
 		},
 		HTTP: config.HTTP{
 			TLS:            config.HTTPTLS{CA: authority.File(), Cert: cert, Key: key},
@@ -212,7 +215,7 @@ tracing: {otlpEndpoint: "http://localhost:4318", ratio: 0.1}
 		Tracing:  config.Tracing{OTLPEndpoint: "http://localhost:4318", Ratio: 0.1},
 	}, loaded.Config)
 	require.Equal(t, "pushq.yaml:3", loaded.Origins["redis.url"])
-	require.Equal(t, "pushq.yaml:26", loaded.Origins["swrve.messagePrototypePushKeys"])
+	require.Equal(t, "pushq.yaml:27", loaded.Origins["swrve.messagePrototypePushKeys"])
 	for key, origin := range loaded.Origins {
 		require.Contains(t, origin, "pushq.yaml:", key)
 	}
@@ -225,6 +228,7 @@ func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
 	variables := map[string]string{
 		"PUSHQ_REDIS_URL":                      "redis-sentinel://localhost?master=m&tls=true",
 		"PUSHQ_REDIS_SENTINELUSER":             "watcher",
+		"PUSHQ_REDIS_MAXCONNECTIONAGE":         "90s",
 		"PUSHQ_REDIS_SENTINELPASSWORD":         "hush",
 		"PUSHQ_REDIS_TLS_CA":                   authority.File(),
 		"PUSHQ_REDIS_TLS_CERT":                 cert,

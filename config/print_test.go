@@ -36,6 +36,7 @@ redis.sentinelPassword          default                    (not set)
 redis.tls.ca                    default                    (not set)
 redis.tls.cert                  default                    (not set)
 redis.tls.key                   default                    (not set)
+redis.maxConnectionAge          default                    5m
 http.listen                     command line               localhost:0
 http.apiKeys                    PUSHQ_HTTP_APIKEYS         {"shop":"[secret]"}
 http.allowAnonymous             default                    false

@@ -128,6 +128,10 @@ func (a *Admission) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, admissionTimeout)
 	defer cancel()
 	refusal, err := a.probe(ctx)
+	if refusal != "" || err != nil {
+		// The connection may have led to a former master; by now it is not used any more.
+		refusal, err = a.probe(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/redisconn"
 	"pushq/internal/testenv"
 )
 
@@ -116,5 +120,34 @@ func TestAdmissionLooksAtEveryChannel(t *testing.T) {
 		for _, key := range channel.ProbeKeys() {
 			require.EqualValues(t, 1, client.Exists(t.Context(), key).Val(), key)
 		}
+	}
+}
+
+// Admission is asked once a second, and there may be dozens of connections that lead
+// to the former master yet.
+func TestAdmissionLeavesAFormerMasterWithOneCheck(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []string{"READONLY You can't write against a read only replica.", "ERR this instance is in read only mode", "upstream failure"} {
+		former, next := testenv.StartRedis(t), testenv.StartRedis(t)
+		proxy := testenv.NewProxy(t, former.Addr())
+		proxy.Reword("READONLY", refusal)
+		clients, err := redisconn.Open(proxy.URL(), 0)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = clients.Close() })
+		admission := NewAdmission(clients.Read, []Channel{Swrve}, (&memoryGauge{}).read, slog.New(slog.DiscardHandler))
+		proxy.SetLatency(20 * time.Millisecond) // so that those who ask at the same time have a connection each
+		var asking sync.WaitGroup
+		for range 16 {
+			asking.Go(func() { clients.Read.Ping(t.Context()) })
+		}
+		asking.Wait()
+		require.NoError(t, admission.Check(t.Context()))
+
+		host, port, err := net.SplitHostPort(next.Addr())
+		require.NoError(t, err)
+		require.NoError(t, former.Client(t).Do(t.Context(), "replicaof", host, port).Err())
+		proxy.LeadTo(next.Addr())
+		require.NoError(t, admission.Check(t.Context()), refusal)
+		require.NoError(t, admission.Admit(), refusal)
 	}
 }

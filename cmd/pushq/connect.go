@@ -37,7 +37,7 @@ func (s *service) connect(ctx context.Context) error {
 // come back empty. One that would lose pushes is given none until it is mended.
 func (s *service) checkAgain(ctx context.Context) error {
 	if s.checkServer {
-		_, err := redisconn.CheckServer(ctx, s.clients.Read)
+		_, err := s.clients.CheckServer(ctx)
 		if errors.Is(err, redisconn.ErrUnfit) {
 			s.redisChecked.Store(false)
 		}
@@ -53,7 +53,7 @@ func (s *service) connectOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if s.checkServer {
-		warnings, err := redisconn.CheckServer(ctx, s.clients.Read)
+		warnings, err := s.clients.CheckServer(ctx)
 		if err != nil {
 			return err
 		}

@@ -17,17 +17,13 @@ type dashboard struct {
 	*asynqmon.HTTPHandler
 }
 
-func openDashboard(server redisconn.Server, readOnly bool) (dashboard, error) {
-	client, err := server.OpenDashboard()
-	if err != nil {
-		return dashboard{}, err
-	}
+func openDashboard(clients *redisconn.Clients, readOnly bool) dashboard {
 	return dashboard{asynqmon.New(asynqmon.Options{
 		RootPath:         api.DashboardPath,
-		RedisConnOpt:     dashboardConnection{client},
+		RedisConnOpt:     dashboardConnection{clients.OpenDashboard()},
 		PayloadFormatter: asynqmon.PayloadFormatterFunc(readablePayload),
 		ReadOnly:         readOnly,
-	})}, nil
+	})}
 }
 
 // Close closes the dashboard's connections. asynqmon does so once for each of

@@ -157,8 +157,10 @@ func TestAWorkerHasNoDashboard(t *testing.T) {
 func TestADashboardClosesItsConnections(t *testing.T) {
 	t.Parallel()
 	redisServer := testenv.StartRedis(t)
-	dashboard, err := openDashboard(redisconn.Server{URL: redisServer.URL()}, false)
+	clients, err := redisconn.Open(redisServer.URL(), 0)
 	require.NoError(t, err)
+	defer func() { _ = clients.Close() }()
+	dashboard := openDashboard(clients, false)
 	status := func() int {
 		recorder := httptest.NewRecorder()
 		dashboard.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/monitoring/api/queues", nil))

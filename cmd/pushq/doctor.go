@@ -129,7 +129,7 @@ func followedStreams(channel tasks.Channel) []tasks.FollowedStream {
 // found until then.
 func examineServer(ctx context.Context, clients *redisconn.Clients) ([]tasks.Finding, error) {
 	var findings []tasks.Finding
-	warnings, err := redisconn.CheckServer(ctx, clients.Read)
+	warnings, err := clients.CheckServer(ctx)
 	if unfit, ok := errors.AsType[*redisconn.UnfitError](err); ok {
 		findings = append(findings, tasks.Finding{
 			Fault: "redis-unfit", Count: 1, Meaning: err.Error() + ": pushq refuses to start on it",

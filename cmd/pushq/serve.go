@@ -78,6 +78,7 @@ func redisServer(settings config.Redis, log *slog.Logger) redisconn.Server {
 		SentinelUser:     settings.SentinelUser,
 		SentinelPassword: settings.SentinelPassword.Reveal(),
 		TLS:              certificates.Files(settings.TLS),
+		MaxConnectionAge: settings.MaxConnectionAge,
 		Log:              log,
 	}
 }

@@ -116,9 +116,7 @@ func (s *service) run(ctx context.Context) error {
 	}
 	var dashboard dashboard
 	if s.roles.api {
-		if dashboard, err = openDashboard(s.redis, s.settings.Dashboard.ReadOnly); err != nil {
-			return err
-		}
+		dashboard = openDashboard(s.clients, s.settings.Dashboard.ReadOnly)
 		defer func() {
 			if err := dashboard.Close(); err != nil {
 				s.log.Debug("closing the dashboard", slog.Any("error", err))

@@ -12,14 +12,10 @@ const (
 	dashboardTimeout = 10 * time.Second
 )
 
-// OpenDashboard prepares a client for asynq's dashboard, apart from Clients, so
+// OpenDashboard prepares a client for asynq's dashboard, apart from the others, so
 // that looking at pushes does not hold them up. It dials nothing before the
 // first command, never repeats one (asynq's bulk actions would run twice), and
 // is closed by its user.
-func (s Server) OpenDashboard() (redis.UniversalClient, error) {
-	target, err := s.target()
-	if err != nil {
-		return nil, err
-	}
-	return target.open(use{pool: dashboardPool, timeout: dashboardTimeout, repeats: -1, redirects: -1}), nil
+func (c *Clients) OpenDashboard() redis.UniversalClient {
+	return c.target.open(use{pool: dashboardPool, timeout: dashboardTimeout, repeats: -1, redirects: -1})
 }

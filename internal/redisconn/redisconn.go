@@ -31,6 +31,7 @@ type Clients struct {
 	Read redis.UniversalClient
 
 	intakeBase, recordsBase redis.UniversalClient
+	target                  target
 }
 
 const (
@@ -60,13 +61,13 @@ func (s Server) Open(concurrency int) (*Clients, error) {
 		return nil, fmt.Errorf("start the pipeline to redis: %w", err)
 	}
 	recordsBase := target.open(use{timeout: recordsTimeout, repeats: 1, redirects: 3})
-	records, err := recordsBase.AutoPipelineWithOptions(&redis.AutoPipelineOptions{FullDuplex: true})
+	records, err := recordsBase.AutoPipelineWithOptions(&redis.AutoPipelineOptions{FullDuplex: true, FullDuplexMaxHold: recordsHold})
 	if err != nil {
 		_ = errors.Join(pipeline.Close(), base.Close(), recordsBase.Close())
 		return nil, fmt.Errorf("start the pipeline of the records to redis: %w", err)
 	}
 	clients := &Clients{
-		Intake: pipeline, intakeBase: base, Records: records, recordsBase: recordsBase,
+		Intake: pipeline, intakeBase: base, Records: records, recordsBase: recordsBase, target: target,
 		Queue:   target.open(use{pool: 16 + concurrency/4, timeout: 2 * time.Second, repeats: 1, redirects: 3}),
 		Control: target.open(use{pool: 16 + concurrency/4, timeout: 2 * time.Second, repeats: 2, redirects: 3, obeyContext: true}),
 		Read:    target.open(use{pool: 64, timeout: 2 * time.Second, repeats: -1, redirects: 1, obeyContext: true}),

@@ -15,6 +15,9 @@ import (
 // only after somebody has changed a setting, such as a password or an authority.
 var ErrUnfit = errors.New("this redis cannot be used")
 
+// ErrReplica means that the server is not the master, or not any more.
+var ErrReplica = errors.New("this server is a replica, which takes no pushes: name its master, or wait until it has become one")
+
 // A Warning is what an operator should know of a server that can be used.
 type Warning struct {
 	Text, Remedy string
@@ -44,6 +47,16 @@ func (e *UnfitError) Unwrap() []error {
 		return []error{ErrUnfit}
 	}
 	return []error{ErrUnfit, e.cause}
+}
+
+// CheckServer checks the server, and opens all connections anew if it is a replica:
+// the address may lead to its master by now.
+func (c *Clients) CheckServer(ctx context.Context) (warnings []Warning, err error) {
+	warnings, err = CheckServer(ctx, c.Read)
+	if errors.Is(err, ErrReplica) {
+		c.target.connections.refused("role:slave")
+	}
+	return warnings, err
 }
 
 // CheckServer reads from INFO whether the server, or each master of a cluster,
@@ -90,7 +103,7 @@ func checkOne(ctx context.Context, client redis.UniversalClient) (warnings []War
 	}
 	info := parseInfo(text)
 	if info["role"] == "slave" {
-		return nil, errors.New("this server is a replica, which takes no pushes: name its master, or wait until it has become one")
+		return nil, ErrReplica
 	}
 	return judge(info)
 }

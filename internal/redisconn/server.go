@@ -25,7 +25,10 @@ type Server struct {
 	// Patience is the least time that a command waits for its answer. 0 is for a Redis
 	// that may be away: each use of it has a time of its own then.
 	Patience time.Duration
-	// Log is told of renewed certificates. It may be nil without TLS.Cert.
+	// MaxConnectionAge is how long a connection is used; 0 is without an end.
+	MaxConnectionAge time.Duration
+	// Log is told of renewed certificates and connections. It may be nil without
+	// TLS.Cert.
 	Log *slog.Logger
 }
 
@@ -44,9 +47,10 @@ type use struct {
 
 // A target is a Server that has been read.
 type target struct {
-	address  redisurl.Address
-	options  redis.UniversalOptions
-	patience time.Duration
+	address     redisurl.Address
+	options     redis.UniversalOptions
+	patience    time.Duration
+	connections *connections // of all clients that are opened of it
 }
 
 func (s Server) target() (target, error) {
@@ -60,7 +64,8 @@ func (s Server) target() (target, error) {
 			return target{}, fmt.Errorf("redis.tls: %w", err)
 		}
 	}
-	return target{address: address, patience: s.Patience, options: redis.UniversalOptions{
+	connections := newConnections(s.MaxConnectionAge, s.Log)
+	return target{address: address, patience: s.Patience, connections: connections, options: redis.UniversalOptions{
 		Addrs:                    address.Hosts,
 		MasterName:               address.Master,
 		SentinelUsername:         s.SentinelUser,
@@ -93,6 +98,7 @@ func (t target) open(u use) pipelining {
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout, options.PoolTimeout = u.timeout, u.timeout, u.timeout, u.timeout
 	options.MaxRetries, options.MaxRedirects = u.repeats, u.redirects
 	options.ContextTimeoutEnabled = u.obeyContext
+	options.Dialer = t.connections.dialer(redis.NewDialer(&redis.Options{DialTimeout: u.timeout, TLSConfig: options.TLSConfig}), u.timeout)
 	switch t.address.Scheme {
 	case redisurl.Sentinel:
 		return redis.NewFailoverClient(options.Failover())

@@ -66,8 +66,7 @@ func TestOpenFollowsTheMaster(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, warnings, 1) // of appendonly
 	require.NoError(t, NewClock(clients.Read, time.Now).Measure(t.Context()))
-	dashboard, err := Server{URL: world.URL()}.OpenDashboard()
-	require.NoError(t, err)
+	dashboard := clients.OpenDashboard()
 	t.Cleanup(func() { _ = dashboard.Close() })
 	require.NoError(t, dashboard.Ping(t.Context()).Err())
 
@@ -139,8 +138,7 @@ func TestOpenFollowsASlot(t *testing.T) {
 	const key = "pushq:{swrve}:moved"
 	world := testenv.StartCluster(t)
 	clients := open(t, world.URL())
-	dashboard, err := Server{URL: world.URL()}.OpenDashboard()
-	require.NoError(t, err)
+	dashboard := clients.OpenDashboard()
 	t.Cleanup(func() { _ = dashboard.Close() })
 	all := clients.each()
 	all["dashboard"] = dashboard

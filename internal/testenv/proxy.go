@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"net"
@@ -19,10 +20,11 @@ import (
 type Proxy struct {
 	t       testing.TB
 	address string
-	target  string
 	running sync.WaitGroup
 
 	mutex       sync.Mutex
+	target      string
+	reworded    map[string]string
 	listener    *net.TCPListener // nil while refusing
 	connections map[*proxyConnection]struct{}
 	oneWay      time.Duration
@@ -40,6 +42,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		t:           t,
 		address:     FreeAddress(t),
 		target:      target,
+		reworded:    map[string]string{},
 		connections: map[*proxyConnection]struct{}{},
 		passage:     make(chan struct{}),
 		cuttings:    map[string]*cutting{},
@@ -96,6 +99,22 @@ func (p *Proxy) SetLatency(d time.Duration) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.oneWay = d / 2
+}
+
+// LeadTo makes new connections lead to another target. Those that are open stay
+// where they are, as with an address that moves on a failover.
+func (p *Proxy) LeadTo(target string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.target = target
+}
+
+// Reword puts another text in the place of errors that begin with code, such as
+// READONLY, as some proxies do.
+func (p *Proxy) Reword(code, text string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.reworded[code] = text
 }
 
 // Refuse closes all connections and refuses new ones, or (false) accepts them
@@ -212,6 +231,24 @@ func (p *Proxy) currentPassage() <-chan struct{} {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.passage
+}
+
+func (p *Proxy) currentTarget() string {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.target
+}
+
+// worded is the reply as it is passed on.
+func (p *Proxy) worded(reply []byte) []byte {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for code, text := range p.reworded {
+		if bytes.HasPrefix(reply, []byte("-"+code)) {
+			return []byte("-" + text + "\r\n")
+		}
+	}
+	return reply
 }
 
 // cutting is what CutReplyTo asked for one marker.

@@ -53,7 +53,7 @@ func (c *proxyConnection) run() {
 }
 
 func (c *proxyConnection) connect() bool {
-	server, err := net.DialTimeout("tcp", c.proxy.target, time.Second)
+	server, err := net.DialTimeout("tcp", c.proxy.currentTarget(), time.Second)
 	if err != nil {
 		return false
 	}
@@ -114,7 +114,7 @@ func (c *proxyConnection) readReplies(toClient *delayLine) {
 			}
 			replies++
 		}
-		toClient.put(reply, c.proxy.arrival())
+		toClient.put(c.proxy.worded(reply), c.proxy.arrival())
 	}
 }
 

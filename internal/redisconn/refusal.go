@@ -1,0 +1,28 @@
+package redisconn
+
+import "strings"
+
+// otherErrors are parts of errors that tell of the command, its keys or its user,
+// and of OOM: a new connection would bring the same, and if there are too many
+// of them, none at all. In Redis before 7.0 a script's errors have them in the middle.
+var otherErrors = []string{
+	"NOSCRIPT ", "WRONGTYPE ", "OOM ", "EXECABORT ", "CROSSSLOT ", "BUSYGROUP ", "NOGROUP ", "BUSYKEY ", "BUSY ", "NOTBUSY ", "UNKILLABLE ",
+	"NOAUTH ", "NOPERM ", "WRONGPASS ", "NOPROTO ", "DENIED ",
+	"MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN ",
+	"NOT FOUND", "not found", "INTERNAL", "internal error", // asynq's scripts
+	"max number of clients", "AUTH", "invalid password", "invalid username-password", "DB index", "SELECT is not allowed",
+	"unknown command", "unknown subcommand", "nknown Redis command", "wrong number of arguments", "syntax error", "Protocol error",
+	"no such key", "not an integer", "not a valid float", "out of range",
+}
+
+// refusesWrites reports whether an error of Redis may say that this server takes no
+// writes for now. Proxies and hosted services have words of their own for that,
+// so it is every error that is not known to say something else.
+func refusesWrites(text string) bool {
+	for _, other := range otherErrors {
+		if strings.Contains(text, other) {
+			return false
+		}
+	}
+	return true
+}
