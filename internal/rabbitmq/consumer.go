@@ -18,7 +18,8 @@ import (
 // ConsumerOptions of a Consumer.
 type ConsumerOptions struct {
 	URL string // see CheckURL
-	// Queue is made, durable, if there is none; one that exists is taken as it is.
+	// Queue is made, durable, if there is none; one that exists is taken as it is, unless
+	// it is a stream.
 	Queue string
 	// Prefetch is the number of messages in hand, at least 1: Handle runs for so many at
 	// a time, and RabbitMQ keeps the others for whoever has room.
@@ -177,6 +178,9 @@ func (c *Consumer) consume(ctx context.Context) (lasted time.Duration, err error
 
 func (c *Consumer) subscribe(connected *amqp.Connection) (*amqp.Channel, <-chan amqp.Delivery, error) {
 	if err := declare(connected, c.Queue); err != nil {
+		return nil, nil, err
+	}
+	if err := refuseStream(connected, c.Queue); err != nil {
 		return nil, nil, err
 	}
 	channel, err := connected.Channel()

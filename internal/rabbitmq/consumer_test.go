@@ -399,3 +399,50 @@ func TestConnectTimeout(t *testing.T) {
 	defer publisher.Close()
 	require.ErrorIs(t, publisher.Check(t.Context()), errConnectTimeout)
 }
+
+// testStream: a consumer without an offset would get only what comes from now on.
+func testStream(w *world) {
+	w.declare(true, amqp.Table{"x-queue-type": "stream"})
+	w.put(amqp.Publishing{Body: []byte("past")})
+	got := newSeen()
+	log := &testenv.Log{}
+	consumer := w.run(got.count, func(o *ConsumerOptions) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	testenv.EventuallyNoError(w, patience, func() error {
+		if err := consumer.Healthy(); err == nil || !strings.Contains(err.Error(), "is a stream") {
+			return fmt.Errorf("healthy: %w", err)
+		}
+		return nil
+	})
+	require.ErrorContains(w, consumer.Healthy(), "let rabbitmq.queue name a classic or quorum queue")
+	w.put(amqp.Publishing{Body: []byte("now")})
+	testenv.Eventually(w, patience, "a second refusal", func() bool { return strings.Count(log.String(), "is a stream") >= 2 })
+	_, calls, _, _ := got.counts()
+	require.Zero(w, calls)
+
+	_, err := w.channel().QueueDelete(w.queue, false, false, false)
+	require.NoError(w, err)
+	w.putNumbers(3)
+	got.waitForBodies(w, 3)
+	require.NoError(w, consumer.Healthy())
+}
+
+// testQuorumQueue: it counts how often it has delivered a message.
+func testQuorumQueue(w *world) {
+	w.declare(true, amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 0})
+	w.put(amqp.Publishing{Body: []byte("0")}, amqp.Publishing{Body: []byte("1")})
+	got := newSeen()
+	w.run(got.count, nil)
+	got.waitForBodies(w, 2)
+	w.requireReady(0)
+	_, calls, _, _ := got.counts()
+	require.Equal(w, 2, calls)
+}
+
+func TestServersThatRefuseOffsets(t *testing.T) {
+	t.Parallel()
+	for version, refuses := range map[string]bool{"3.10.8": true, "3.13.7": true, "4.0.2": true, "4.2.0-rc.1": true, "3.9.29": false, "3.8.0": false, "": false, "next": false} {
+		require.Equal(t, refuses, refusesOffsets(amqp.Table{"product": "RabbitMQ", "version": version}), version)
+	}
+	require.False(t, refusesOffsets(amqp.Table{"product": "LavinMQ", "version": "4.0.0"}))
+	require.False(t, refusesOffsets(nil))
+}

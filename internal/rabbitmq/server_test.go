@@ -32,6 +32,8 @@ func TestWithOneServer(t *testing.T) {
 		"a stop leaves failures in the queue":  testStopWhileFailing,
 		"a consumer makes the queue":           testConsumerMakesQueue,
 		"a queue with other arguments":         testQueueAsItIs,
+		"a stream":                             testStream,
+		"a quorum queue":                       testQuorumQueue,
 		"the queue is deleted":                 testQueueDeleted,
 		"a cut connection brings it again":     testConsumerCut,
 		"a network gone silent":                testSilentNetwork,
