@@ -40,6 +40,8 @@ type Check struct {
 // the process does its work, and accepts pushes.
 type Paused struct {
 	Queues []string
+	// Until is when the last of them goes on by itself; zero if one does not.
+	Until time.Time
 }
 
 func (p *Paused) Error() string { return fmt.Sprintf("paused: %v", p.Queues) }
@@ -87,7 +89,7 @@ func (c Check) report(ctx context.Context) checkReport {
 	var circuit *Circuit
 	switch {
 	case errors.As(err, &stopped):
-		result.Paused = stopped.Queues
+		result.Paused, result.PausedUntil = stopped.Queues, timeOrNull(stopped.Until)
 	case errors.As(err, &circuit):
 		// The service was not asked, so there is no time to tell.
 		result.CircuitBreaker, result.ResponseTimeMS = circuit.State, nil
@@ -123,6 +125,8 @@ type checkReport struct {
 	Error          string        `json:"error,omitempty"`
 	// Paused names the queues that somebody has stopped.
 	Paused []string `json:"paused,omitempty"`
+	// PausedUntil is when that ends by itself, if it does.
+	PausedUntil *string `json:"paused_until,omitempty"`
 }
 
 const (

@@ -63,7 +63,7 @@ func (l *loader) applyEnvironment() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if !slices.Contains(commandVariables, name) {
-			l.warnings = append(l.warnings, unknownVariableText(name, known))
+			l.unknownVariables = append(l.unknownVariables, unknownVariableText(name, known))
 		}
 	}
 }

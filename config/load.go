@@ -42,6 +42,9 @@ type Loaded struct {
 	Origins map[string]string
 	// Warnings are for the log at start; they hold no secrets.
 	Warnings []string
+	// UnknownVariables are those of the warnings that are about variables with the prefix
+	// which name no setting: each may be a mistyped one.
+	UnknownVariables []string
 }
 
 // Load reads the defaults, then the file, then the environment, then the
@@ -60,9 +63,10 @@ func Load(options Options) (*Loaded, error) {
 		return nil, &InvalidError{Problems: l.problems}
 	}
 	return &Loaded{
-		Config:   l.config,
-		Origins:  l.origins,
-		Warnings: append(l.warnings, l.config.warnings()...),
+		Config:           l.config,
+		Origins:          l.origins,
+		Warnings:         append(slices.Clone(l.unknownVariables), l.config.warnings()...),
+		UnknownVariables: l.unknownVariables,
 	}, nil
 }
 
@@ -95,7 +99,8 @@ type loader struct {
 	origins  map[string]string
 	broken   map[string]bool // keys whose value is not known, because it cannot be read
 	problems []Problem
-	warnings []string
+	// unknownVariables are warnings.
+	unknownVariables []string
 }
 
 // newLoader returns a loader whose configuration holds the defaults.

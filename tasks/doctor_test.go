@@ -395,7 +395,7 @@ func TestQueuesThatAreNotAsTheyShouldBe(t *testing.T) {
 		t.Run("paused", func(t *testing.T) {
 			t.Parallel()
 			w := newWardOf(t, channel)
-			_, err := Pause(t.Context(), w.client, channel)
+			_, err := Pause(t.Context(), w.client, channel, 0)
 			require.NoError(t, err)
 			found := w.examine(true) // somebody did it on purpose
 			require.True(t, found["paused "+queue].Left())

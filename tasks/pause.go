@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 type QueueStatus struct {
 	Queue  string
 	Paused bool
+	// Lasts is how long the pause goes on by itself; 0 is until somebody ends it.
+	Lasts time.Duration
 	// Changed says that the call that returned this has paused or resumed the
 	// queue; otherwise it was so before.
 	Changed bool
@@ -23,17 +26,21 @@ type QueueStatus struct {
 
 // Pause stops both queues of the channel: workers take nothing more from them
 // until Resume, whatever process they are in. New pushes are still accepted,
-// and what a worker has taken already is finished. The sizes are those right
-// after the pause.
-func Pause(ctx context.Context, client redis.UniversalClient, channel Channel) ([]QueueStatus, error) {
+// and what a worker has taken already is finished. A pause that is to last for a
+// while (0 is one without an end) is ended by Redis itself, which forgets the key: no
+// process is needed for that. It takes the place of an earlier pause. The sizes are those
+// right after it.
+func Pause(ctx context.Context, client redis.UniversalClient, channel Channel, lasts time.Duration) ([]QueueStatus, error) {
 	return eachQueue(channel, func(queue string) (QueueStatus, error) {
-		// As asynq's Inspector does, which takes a second pause for an error.
-		paused, err := client.SetNX(ctx, asynqPausedKey(queue), time.Now().Unix(), 0).Result()
-		if err != nil {
+		// The value is the one that asynq's Inspector writes, which only looks whether the
+		// key is there, and takes a second pause for an error.
+		err := client.SetArgs(ctx, asynqPausedKey(queue), time.Now().Unix(), redis.SetArgs{TTL: lasts, Get: true}).Err()
+		first := errors.Is(err, redis.Nil) // there was no value before
+		if err != nil && !first {
 			return QueueStatus{}, fmt.Errorf("pause queue %s: %w", queue, err)
 		}
 		status, err := readStatus(ctx, client, queue)
-		status.Changed = paused
+		status.Changed = first
 		return status, err
 	})
 }
@@ -51,7 +58,7 @@ func Resume(ctx context.Context, client redis.UniversalClient, channel Channel) 
 		if err != nil {
 			return QueueStatus{}, fmt.Errorf("resume queue %s: %w", queue, err)
 		}
-		status.Paused, status.Changed = false, deleted > 0
+		status.Paused, status.Lasts, status.Changed = false, 0, deleted > 0
 		return status, nil
 	})
 }
@@ -70,7 +77,7 @@ func eachQueue(channel Channel, change func(queue string) (QueueStatus, error)) 
 
 func readStatus(ctx context.Context, client redis.UniversalClient, queue string) (QueueStatus, error) {
 	pipe := client.Pipeline()
-	paused := pipe.Exists(ctx, asynqPausedKey(queue))
+	pause := readPause(ctx, pipe, queue)
 	pending := sizeOf(ctx, pipe, queue, asynq.TaskStatePending)
 	active := sizeOf(ctx, pipe, queue, asynq.TaskStateActive)
 	scheduled := sizeOf(ctx, pipe, queue, asynq.TaskStateScheduled)
@@ -80,22 +87,54 @@ func readStatus(ctx context.Context, client redis.UniversalClient, queue string)
 		return QueueStatus{}, fmt.Errorf("read the sizes of queue %s: %w: %w", queue, ErrUnreadable, err)
 	}
 	return QueueStatus{
-		Queue: queue, Paused: paused.Val() > 0,
+		Queue: queue, Paused: pause.holds(), Lasts: pause.lasts(),
 		Pending: pending.Val(), Active: active.Val(), Scheduled: scheduled.Val(), Retry: retry.Val(), Archived: archived.Val(),
 	}, nil
 }
 
-// PausedQueues returns the queues of the channel that somebody has paused.
-func PausedQueues(ctx context.Context, client redis.UniversalClient, channel Channel) ([]string, error) {
-	var paused []string
+// A QueuePause is that of one queue.
+type QueuePause struct {
+	Queue string
+	// Lasts is how long it goes on by itself; 0 is until somebody ends it.
+	Lasts time.Duration
+}
+
+// Pauses returns those of the channel's queues that somebody has paused.
+func Pauses(ctx context.Context, client redis.UniversalClient, channel Channel) ([]QueuePause, error) {
+	var all []QueuePause
 	for _, queue := range channel.Queues() {
-		found, err := client.Exists(ctx, asynqPausedKey(queue)).Result()
-		if err != nil {
+		pipe := client.Pipeline()
+		pause := readPause(ctx, pipe, queue)
+		if _, err := pipe.Exec(ctx); err != nil {
 			return nil, fmt.Errorf("tell whether queue %s is paused: %w: %w", queue, ErrUnreadable, err)
 		}
-		if found > 0 {
-			paused = append(paused, queue)
+		if pause.holds() {
+			all = append(all, QueuePause{Queue: queue, Lasts: pause.lasts()})
 		}
 	}
-	return paused, nil
+	return all, nil
 }
+
+// PausedQueues returns the names of the channel's queues that somebody has paused.
+func PausedQueues(ctx context.Context, client redis.UniversalClient, channel Channel) ([]string, error) {
+	pauses, err := Pauses(ctx, client, channel)
+	var names []string
+	for _, pause := range pauses {
+		names = append(names, pause.Queue)
+	}
+	return names, err
+}
+
+// A pauseReading is the command that tells whether a queue is paused, and for how long.
+type pauseReading struct{ *redis.DurationCmd }
+
+func readPause(ctx context.Context, pipe redis.Pipeliner, queue string) pauseReading {
+	return pauseReading{pipe.PTTL(ctx, asynqPausedKey(queue))}
+}
+
+// noKey is what PTTL says of a key that is not there. Of one without an end it says -1.
+const noKey = -2
+
+func (r pauseReading) holds() bool { return r.Err() == nil && r.Val() != noKey }
+
+func (r pauseReading) lasts() time.Duration { return max(r.Val(), 0) }

@@ -98,7 +98,7 @@ func (d *Doctor) examineQueues(ctx context.Context, fix bool) (findings []Findin
 		if status.Paused {
 			findings = append(findings, Finding{
 				Fault: "paused", Queue: queue, Count: 1,
-				Meaning: fmt.Sprintf("somebody has paused the queue: nothing of it is sent, %d pushes are ready", status.Pending),
+				Meaning: d.pausedBy(ctx, status) + fmt.Sprintf(": nothing of it is sent, %d pushes are ready", status.Pending),
 				Repair:  "pushq resume" + d.named(),
 			})
 		}
@@ -191,4 +191,20 @@ func (d *Doctor) expiredLeases(ctx context.Context, queue string, served bool) (
 		Fault: "expired-lease", Queue: queue, Count: int(count) - len(gone), Examples: ids[:min(len(ids), maxExamples)],
 		Meaning: meaning, Repair: repair,
 	}}, nil
+}
+
+// pausedBy says who has paused a queue, if that is known, and until when.
+func (d *Doctor) pausedBy(ctx context.Context, status QueueStatus) string {
+	text := "somebody has paused the queue"
+	note, noteErr := ReadOperatorNote(ctx, d.redis, d.channel, NotePause)
+	since, err := d.redis.Get(ctx, asynqPausedKey(status.Queue)).Int64()
+	// asynq's tools leave no note: an earlier one is about another pause.
+	const together = time.Minute
+	if noteErr == nil && err == nil && note.At.Time().Sub(time.Unix(since, 0)).Abs() < together {
+		text = fmt.Sprintf("%s has paused the queue at %s", note.By, note.At.Time().Format(time.RFC3339))
+	}
+	if status.Lasts > 0 {
+		text += ", for another " + status.Lasts.Round(time.Second).String()
+	}
+	return text
 }

@@ -74,7 +74,7 @@ func (w *world) operateWith(settings string, arguments ...string) (string, error
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), "pushq.yaml")
 	require.NoError(w.t, os.WriteFile(path, []byte("redis:\n  url: "+w.Redis.URL()+"\n"+settings), 0o600))
-	return execute(append(arguments, "--config", path)...)
+	return execute(append(arguments, "--yes", "--config", path)...)
 }
 
 // withFCM are settings with which the channel fcm is there.

@@ -27,20 +27,7 @@ func (s *service) checks() []api.Check {
 			}
 			return nil
 		}},
-		{Name: "queues", Run: func(ctx context.Context) error {
-			var paused []string
-			for _, c := range s.channels {
-				names, err := tasks.PausedQueues(ctx, s.clients.Read, c.Channel)
-				if err != nil {
-					return errors.New("redis does not tell whether queues are paused")
-				}
-				paused = append(paused, names...)
-			}
-			if len(paused) > 0 {
-				return &api.Paused{Queues: paused}
-			}
-			return nil
-		}},
+		{Name: "queues", Run: s.checkPauses},
 	}
 	if s.settings.FCM.Enabled {
 		for _, service := range guardedServices {
@@ -67,6 +54,32 @@ func (s *service) checks() []api.Check {
 		}})
 	}
 	return checks
+}
+
+// checkPauses tells of queues that somebody has paused, and when they go on.
+func (s *service) checkPauses(ctx context.Context) error {
+	var paused api.Paused
+	endless := false
+	for _, c := range s.channels {
+		pauses, err := tasks.Pauses(ctx, s.clients.Read, c.Channel)
+		if err != nil {
+			return errors.New("redis does not tell whether queues are paused")
+		}
+		for _, pause := range pauses {
+			paused.Queues = append(paused.Queues, pause.Queue)
+			endless = endless || pause.Lasts == 0
+			if until := s.clock.Now().Add(pause.Lasts); until.After(paused.Until) {
+				paused.Until = until
+			}
+		}
+	}
+	if endless {
+		paused.Until = time.Time{}
+	}
+	if len(paused.Queues) > 0 {
+		return &paused
+	}
+	return nil
 }
 
 func (s *service) redisCheck() api.Check {

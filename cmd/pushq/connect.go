@@ -23,7 +23,7 @@ func (s *service) connect(ctx context.Context) error {
 			return err
 		}
 		if tries%20 == 0 {
-			s.log.Warn("waiting for redis", slog.Any("error", err))
+			s.log.Warn("waiting for redis", slog.Any("error", redisconn.Explain(err)))
 		}
 		select {
 		case <-ctx.Done():
@@ -70,12 +70,12 @@ func (s *service) connectOnce(ctx context.Context) error {
 	return s.warnOfOtherFollowers(ctx)
 }
 
-// register makes the queues and the followers of this process known to others.
+// register makes this process, its queues and its followers known to others.
 func (s *service) register(ctx context.Context) error {
 	for _, c := range s.channels {
 		if err := tasks.RegisterQueues(ctx, s.clients.Read, c.Channel); err != nil {
 			return err
 		}
 	}
-	return s.addFollowers(ctx)
+	return errors.Join(s.addFollowers(ctx), tasks.Announce(ctx, s.clients.Read, s.name, s.clock.Now()))
 }

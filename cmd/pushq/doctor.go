@@ -44,7 +44,7 @@ archive-near-cap, many-failed, leading-error, unread-stream, aside-stream.
 The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after an error.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return withRedis(command, func(settings config.Config, clients *redisconn.Clients) error {
+			return withRedis(command, fix, func(settings config.Config, clients *redisconn.Clients) error {
 				findings, err := examineServer(command.Context(), clients)
 				if err == nil {
 					var more []tasks.Finding
@@ -73,6 +73,7 @@ The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after
 	command.Flags().BoolVar(&fix, "fix", false, "mend what is safe to mend")
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	addSettingFlags(command)
+	addYesFlag(command)
 	return command
 }
 

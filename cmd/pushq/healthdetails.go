@@ -31,6 +31,7 @@ func printHealth(ctx context.Context, out io.Writer, server, key string, encrypt
 			ResponseTimeMS *int64   `json:"response_time_ms"`
 			CircuitBreaker string   `json:"circuit_breaker"`
 			Paused         []string `json:"paused"`
+			PausedUntil    string   `json:"paused_until"`
 			Error          string   `json:"error"`
 		}
 	}
@@ -50,6 +51,9 @@ func printHealth(ctx context.Context, out io.Writer, server, key string, encrypt
 			says = "circuit breaker " + strings.ReplaceAll(check.CircuitBreaker, "_", " ")
 		case len(check.Paused) > 0:
 			says = strings.Join(check.Paused, ", ")
+			if check.PausedUntil != "" {
+				says += " until " + check.PausedUntil
+			}
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, check.Status, took, says)
 	}

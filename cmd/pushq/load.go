@@ -79,7 +79,8 @@ The original test had 20 threads with 10,000 pushes each: --threads 20 --pushes 
 	flags.StringVar(&push.MessagePrototypeKey, "prototype", "Hello", "message prototype (messagePrototypeKey)")
 	flags.StringVar(&push.PushKey, "push-key", "load-"+numberPlaceholder, "the user at the provider (pushKey); "+numberPlaceholder+" becomes the number of the push")
 	flags.StringVar(&push.Message, "message", "Hello client!", "text of the push")
-	flags.DurationVar(&options.Wait, "wait", 10*time.Minute, "how long to wait for all pushes to end, after the last one was posted; 0 measures receiving only")
+	options.Wait = 10 * time.Minute
+	addDuration(flags, &options.Wait, "wait", "how long to wait for all pushes to end, after the last one was posted; 0 measures receiving only")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	flags.BoolVar(&yes, "yes", false, "really do it to a server on another host")
 	return command

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"pushq/config"
 	"pushq/internal/limiter"
@@ -32,7 +33,7 @@ func newPaceCommand() *cobra.Command {
 
 With a number: send at most so many requests a second over all processes, for as long as --for says; 0.1 is one in ten
 seconds. It replaces an earlier one, and can only slow down: swrve.delayMillis (fcm.delayMillis) is what the provider allows. Workers hear
-of it at once, and restarts change nothing. When it ends, or after --reset, workers are told within five seconds, start
+of it with their next request, those that are idle within five seconds, and restarts change nothing. Every process logs it. When it ends, or after --reset, workers are told within five seconds, start
 again at 80 % of their pace and gain 1 % a second.
 
 A push that gets no turn within a minute goes back to the queue; no attempt is counted. To stop sending: pushq pause.
@@ -58,11 +59,14 @@ All this is about the channel swrve, or the one that --channel names.`,
 			if err != nil {
 				return err
 			}
-			return withRedis(command, func(settings config.Config, clients *redisconn.Clients) error {
+			return withRedis(command, reset || perSecond > 0, func(settings config.Config, clients *redisconn.Clients) error {
 				out, ctx, redis, keys := command.OutOrStdout(), command.Context(), clients.Control, paceKeys(channel)
 				configured := configuredPaceOf(channel, settings)
 				if perSecond > 0 {
 					if err := configured.check(perSecond); err != nil {
+						return err
+					}
+					if err := note(ctx, redis, channel, tasks.NotePace, fmt.Sprintf("pace %s --for %s", arguments[0], lasts)); err != nil {
 						return err
 					}
 					delay := time.Duration(float64(time.Second) / perSecond)
@@ -71,6 +75,9 @@ All this is about the channel swrve, or the one that --channel names.`,
 					}
 				}
 				if reset {
+					if err := note(ctx, redis, channel, tasks.NotePace, "pace --reset"); err != nil {
+						return err
+					}
 					was, err := limiter.ResetOverride(ctx, redis, keys)
 					if err != nil {
 						return err
@@ -89,17 +96,33 @@ All this is about the channel swrve, or the one that --channel names.`,
 			})
 		},
 	}
-	command.Flags().DurationVar(&lasts, "for", 0, "how long, 1s to 24h")
+	addDuration(command.Flags(), &lasts, "for", "how long, 1s to 24h")
 	command.Flags().BoolVar(&reset, "reset", false, "end what an earlier call began")
 	addSettingFlags(command)
 	addChannelFlag(command)
+	addYesFlag(command)
+	command.SetFlagErrorFunc(negativePace)
 	return command
 }
+
+// negativePace explains a negative number, which is read as flags.
+func negativePace(_ *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "" {
+		if _, notNumber := strconv.ParseFloat(unknown.GetSpecifiedShortnames(), 64); notNumber == nil {
+			return fmt.Errorf("-%s is no pace: %s", unknown.GetSpecifiedShortnames(), paceForm)
+		}
+	}
+	return err
+}
+
+// paceForm says how a pace is written.
+var paceForm = fmt.Sprintf("write requests a second, %v or more, such as 10 or 0.5; to stop sending: pushq pause", minOverride)
 
 func parseOverride(text string, lasts time.Duration) (perSecond float64, err error) {
 	perSecond, err = strconv.ParseFloat(text, 64)
 	if err != nil || !(perSecond >= minOverride && perSecond <= 1e6) {
-		return 0, fmt.Errorf("%q is no pace: write requests a second, %v or more, such as 10 or 0.5; to stop sending: pushq pause", text, minOverride)
+		return 0, fmt.Errorf("%q is no pace: %s", text, paceForm)
 	}
 	if lasts < minLasts || lasts > maxLasts {
 		return 0, fmt.Errorf("say for how long, 1s to 24h: pushq pace %s --for 1h", text)

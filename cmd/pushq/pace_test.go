@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"regexp"
 	"testing"
 	"time"
 
@@ -84,6 +86,11 @@ func TestMistakesOfPace(t *testing.T) {
 		{"is no pace", []string{"0.001", "--for", "1h"}},
 		{"is no pace", []string{"NaN", "--for", "1h"}},
 		{"is no pace", []string{"fast", "--for", "1h"}},
+		{"-5 is no pace: write requests a second", []string{"-5", "--for", "1h"}},
+		{"-0.5 is no pace", []string{"-0.5"}},
+		{"1 of what? Write a unit: 1s, 1m, 1h or 1d", []string{"10", "--for", "1"}},
+		{"say for how long, 1s to 24h", []string{"10", "--for", "2d"}},
+		{"write a duration such as 90s", []string{"10", "--for", "long"}},
 		{"--for needs a pace", []string{"--for", "1h"}},
 		{"--reset stands alone", []string{"10", "--reset"}},
 	} {
@@ -93,8 +100,10 @@ func TestMistakesOfPace(t *testing.T) {
 	require.Empty(t, w.Redis.Client(t).Keys(t.Context(), "*").Val())
 	output, err := w.operate("pace")
 	require.NoError(t, err)
-	require.Equal(t, "configured here  250 a second (swrve.delayMillis)\nworkers          none has been heard of in the last 15 seconds\n"+
-		"override         none\nin force         250 a second\n", output)
+	require.Equal(t, fmt.Sprintf("redis: %s (redis.url, FILE:2)\n", w.Redis.URL())+
+		"warning: no pushq process has been heard of there in the last half minute: is it the Redis, and the database, of those that are meant?\n"+
+		"configured here  250 a second (swrve.delayMillis)\nworkers          none has been heard of in the last 15 seconds\n"+
+		"override         none\nin force         250 a second\n", regexp.MustCompile(`redis.url, .*pushq.yaml`).ReplaceAllString(output, "redis.url, FILE"))
 	output, err = w.operate("pace", "0.1", "--for", "1h")
 	require.NoError(t, err)
 	require.Contains(t, output, "in force         one in 10s\n")

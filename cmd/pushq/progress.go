@@ -22,8 +22,8 @@ type progress struct {
 }
 
 // isTerminal reports whether somebody may be watching.
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 

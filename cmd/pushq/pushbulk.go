@@ -90,12 +90,12 @@ func (b *bulkFlags) filter(now time.Time) (map[string]any, error) {
 
 // parseMoment reads the time of a flag, or how long ago it was.
 func parseMoment(flag, text string, now time.Time) (time.Time, error) {
-	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
+	if age, err := parseDuration(text); err == nil && age >= 0 {
 		return now.Add(-age), nil
 	}
 	moment, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s %q: write how long ago, such as 90m or 2h, or a time such as 2026-11-27T09:00:00Z", flag, text)
+		return time.Time{}, fmt.Errorf("%s %q: write how long ago, such as 90m, 2h or 3d, or a time such as 2026-11-27T09:00:00Z", flag, text)
 	}
 	return moment, nil
 }

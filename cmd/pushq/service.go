@@ -36,6 +36,7 @@ type roles struct {
 type service struct {
 	settings    config.Config
 	roles       roles
+	name        string // of the process, as processName makes it
 	redis       redisconn.Server
 	checkServer bool // refuse a Redis that may lose pushes
 	hostClock   func() time.Time
@@ -81,6 +82,7 @@ func (s *service) run(ctx context.Context) error {
 		return err
 	}
 	defer s.close()
+	s.name = processName(s.roles)
 	retention := tasks.Retention(s.settings.Push.Retention)
 	s.clock = redisconn.NewClock(s.clients.Read, s.hostClock)
 	s.clock.Key = tasks.Swrve.PaceKey()
@@ -264,13 +266,21 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	measured := make(chan struct{}, 1)
+	watch := newOperatorWatch(s.clients.Read, s.channels.of(), s.log)
 	following.Go(func() {
+		defer s.leave()
+		if err := watch.look(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("redis", slog.Any("error", redisconn.Explain(err)))
+		}
 		s.clock.Run(ctx, func(err error) {
 			if err == nil {
 				err = s.checkAgain(ctx)
 			}
+			if err == nil {
+				err = watch.look(ctx)
+			}
 			if err != nil && ctx.Err() == nil {
-				s.log.Warn("redis", slog.Any("error", err))
+				s.log.Warn("redis", slog.Any("error", redisconn.Explain(err)))
 			}
 			select {
 			case measured <- struct{}{}:

@@ -103,7 +103,8 @@ While it runs:
 	flags.StringVar(&project, "project", "", "the only Firebase project there is (default: any)")
 	flags.StringVar(&serverKey, "server-key", "", "the only server key of the legacy protocol (default: any)")
 	flags.IntVar(&rate, "rate", 0, "messages allowed in any sliding second; more are refused as over the quota (0: no limit)")
-	flags.DurationVar(&latency, "latency", 50*time.Millisecond, "time to answer")
-	flags.DurationVar(&tokenLife, "token-life", time.Hour, "how long an access token is valid")
+	latency, tokenLife = 50*time.Millisecond, time.Hour
+	addDuration(flags, &latency, "latency", "time to answer")
+	addDuration(flags, &tokenLife, "token-life", "how long an access token is valid")
 	return command
 }

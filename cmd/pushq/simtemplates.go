@@ -62,7 +62,8 @@ With xM before the dash only the first M requests for that code do: unavailablex
 		},
 	}
 	command.Flags().StringVar(&address, "listen", "127.0.0.1:8092", "address to listen on")
-	command.Flags().DurationVar(&latency, "latency", 10*time.Millisecond, "time to answer")
+	latency = 10 * time.Millisecond
+	addDuration(command.Flags(), &latency, "latency", "time to answer")
 	command.Flags().StringVar(&templatesFile, "templates", "", "file of further templates: a list, in YAML or JSON, of answers as the one in the example")
 	return command
 }

@@ -23,7 +23,6 @@ type dispatcher struct {
 	announced  time.Time
 	clock      redisClock
 	warned     bool
-	override   time.Duration // an operator's, as last heard of
 }
 
 func newDispatcher(l *Limiter) *dispatcher {
@@ -221,19 +220,10 @@ func (d *dispatcher) brake(remaining time.Duration) {
 
 func (d *dispatcher) pace() time.Duration { return time.Duration(d.inForce.Load()) }
 
-// setPace says in the log why the pace is not the configured one, when the
-// reason changes.
+// setPace says in the log that another process slows this one down. Of what operators do,
+// every process tells, also those without a limiter.
 func (d *dispatcher) setPace(delay, override time.Duration) {
 	d.inForce.Store(int64(delay))
-	if override != d.override {
-		d.override = override
-		if override > 0 {
-			d.log.Warn("operator", slog.String("action", "pace"), slog.Duration("configured", d.delay),
-				slog.Duration("in_force", delay))
-		} else {
-			d.log.Info("operator", slog.String("action", "pace reset"), slog.Duration("in_force", delay))
-		}
-	}
 	if slower := delay > max(d.delay, override); slower != d.warned {
 		d.warned = slower
 		if slower {

@@ -85,7 +85,7 @@ func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []
 		return nil
 	})
 	if err != nil && !errors.Is(err, ErrUnfit) {
-		err = explain(err) // nobody told who the masters are
+		err = Explain(err) // nobody told who the masters are
 	}
 	return warnings, err
 }
@@ -99,7 +99,7 @@ func checkOne(ctx context.Context, client redis.UniversalClient) (warnings []War
 		}}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read INFO of redis: %w", explain(err))
+		return nil, fmt.Errorf("read INFO of redis: %w", Explain(err))
 	}
 	info := parseInfo(text)
 	if info["role"] == "slave" {

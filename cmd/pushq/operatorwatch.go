@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/limiter"
+	"pushq/tasks"
+)
+
+// settle is how long an operator's command may take from its note to its last change.
+const settle = 200 * time.Millisecond
+
+// An operatorWatch logs what operators change in Redis, once in every process: a pause, a
+// resume, another pace. It is for one goroutine.
+type operatorWatch struct {
+	client   redis.UniversalClient
+	channels []tasks.Channel
+	log      *slog.Logger
+	seen     map[tasks.Channel]operatorState // none before the first look
+}
+
+func newOperatorWatch(client redis.UniversalClient, channels []tasks.Channel, log *slog.Logger) *operatorWatch {
+	return &operatorWatch{client: client, channels: channels, log: log, seen: make(map[tasks.Channel]operatorState)}
+}
+
+// An operatorState is what operators have made of a channel, and who has.
+type operatorState struct {
+	paused              []string // queues
+	pauseLasts          time.Duration
+	pauseNote, paceNote tasks.OperatorNote
+	override            time.Duration // between two requests; 0 is none
+	overrideLasts       time.Duration
+}
+
+func (s operatorState) samePause(other operatorState) bool {
+	return slices.Equal(s.paused, other.paused) && s.pauseNote == other.pauseNote
+}
+
+func (s operatorState) samePace(other operatorState) bool {
+	return s.override == other.override && s.paceNote == other.paceNote
+}
+
+// look compares with the last look. What it finds at the first one is logged too, if it
+// holds up pushes.
+func (w *operatorWatch) look(ctx context.Context) error {
+	for _, channel := range w.channels {
+		now, err := w.read(ctx, channel)
+		if err != nil {
+			return err
+		}
+		before, looked := w.seen[channel]
+		if looked && now.samePause(before) && now.samePace(before) {
+			continue
+		}
+		// A command may be under way that has written its note, or has changed the first of
+		// two queues.
+		select {
+		case <-time.After(settle):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if now, err = w.read(ctx, channel); err != nil {
+			return err
+		}
+		w.seen[channel] = now
+		if pauses := len(now.paused) > 0; looked && !now.samePause(before) || !looked && pauses {
+			w.tellPause(channel, now, before)
+		}
+		if looked && !now.samePace(before) || !looked && now.override > 0 {
+			w.tellPace(channel, now, before)
+		}
+	}
+	return nil
+}
+
+func (w *operatorWatch) read(ctx context.Context, channel tasks.Channel) (state operatorState, err error) {
+	pauses, err := tasks.Pauses(ctx, w.client, channel)
+	if err != nil {
+		return state, err
+	}
+	for _, pause := range pauses {
+		state.paused = append(state.paused, pause.Queue)
+		state.pauseLasts = pause.Lasts
+	}
+	if state.pauseNote, err = tasks.ReadOperatorNote(ctx, w.client, channel, tasks.NotePause); err != nil {
+		return state, err
+	}
+	if state.paceNote, err = tasks.ReadOperatorNote(ctx, w.client, channel, tasks.NotePace); err != nil {
+		return state, err
+	}
+	pace, err := limiter.ReadPace(ctx, w.client, paceKeys(channel))
+	state.override, state.overrideLasts = pace.Override, pace.OverrideLasts
+	return state, err
+}
+
+func (w *operatorWatch) tellPause(channel tasks.Channel, now, before operatorState) {
+	by := doneBy(now.pauseNote, before.pauseNote)
+	if len(now.paused) == 0 {
+		w.log.Info("operator", slog.String("action", "resume"), slog.String("channel", channel.Name), by)
+		return
+	}
+	w.log.Warn("operator", slog.String("action", "pause"), slog.String("channel", channel.Name),
+		slog.Any("queues", now.paused), lasts(now.pauseLasts), by)
+}
+
+func (w *operatorWatch) tellPace(channel tasks.Channel, now, before operatorState) {
+	by := doneBy(now.paceNote, before.paceNote)
+	if now.override == 0 {
+		w.log.Info("operator", slog.String("action", "pace reset"), slog.String("channel", channel.Name), by)
+		return
+	}
+	w.log.Warn("operator", slog.String("action", "pace"), slog.String("channel", channel.Name),
+		slog.String("pace", formatPace(now.override)), lasts(now.overrideLasts), by)
+}
+
+// doneBy is who has changed something. Without a new note its time was over, or asynq's tools
+// have done it.
+func doneBy(note, before tasks.OperatorNote) slog.Attr {
+	if note == before {
+		return slog.String("by", "its time is over, or asynq's tools")
+	}
+	return slog.String("by", note.By)
+}
+
+func lasts(remaining time.Duration) slog.Attr {
+	if remaining == 0 {
+		return slog.String("lasts", "until pushq resume")
+	}
+	return slog.String("lasts", remaining.Round(time.Second).String())
+}
