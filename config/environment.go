@@ -42,7 +42,7 @@ func (l *loader) applyEnvironment() {
 	for _, line := range l.options.Environ {
 		name, value, _ := strings.Cut(line, "=")
 		if strings.HasPrefix(name, variablePrefix) {
-			variables[name] = value
+			variables[name] = withoutLineBreak(value)
 		}
 	}
 	known := make([]string, 0, len(l.settings))
@@ -76,8 +76,12 @@ func (l *loader) setFromFile(setting setting, file string) {
 		l.reportBroken(setting, variable, "names a file that cannot be read: "+withoutPath(err).Error())
 		return
 	}
-	l.setText(setting, strings.TrimRight(string(content), "\r\n"), variable)
+	l.setText(setting, withoutLineBreak(string(content)), variable)
 }
+
+// withoutLineBreak drops the line breaks at the end, which files have, and variables of
+// files that were written on Windows.
+func withoutLineBreak(value string) string { return strings.TrimRight(value, "\r\n") }
 
 // withoutPath drops the path of a failed read: it is the secret itself if
 // somebody has put that where its file's name belongs.
@@ -90,9 +94,15 @@ func withoutPath(err error) error {
 
 func unknownVariableText(name string, known []string) string {
 	text := fmt.Sprintf("the environment variable %s is not known and has no effect", name)
-	const typo = 3 // edits; with more it is somebody else's variable
-	if similar, distance := nearest(strings.TrimSuffix(name, fileSuffix), known); distance <= typo {
-		text += "; the nearest one is " + similar
+	stem := func(name string) string {
+		return strings.TrimSuffix(strings.TrimPrefix(name, variablePrefix), fileSuffix)
+	}
+	stems := make([]string, len(known))
+	for place, variable := range known {
+		stems[place] = stem(variable)
+	}
+	if similar := nearest(stem(name), stems); similar != "" {
+		text += "; the nearest one is " + variablePrefix + similar
 	}
 	return text
 }

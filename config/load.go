@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -60,7 +61,7 @@ func Load(options Options) (*Loaded, error) {
 		l.report(finding.keys[0], l.sourceOf(finding.keys), finding.text)
 	}
 	if len(l.problems) > 0 {
-		return nil, &InvalidError{Problems: l.problems}
+		return nil, &InvalidError{Problems: l.problems, UnknownVariables: l.unknownVariables}
 	}
 	return &Loaded{
 		Config:           l.config,
@@ -137,12 +138,22 @@ func (l *loader) reportBroken(setting setting, source, text string) {
 
 // setText sets a value that is given as text.
 func (l *loader) setText(setting setting, text, source string) {
+	if isQuoted(text) {
+		l.reportBroken(setting, source, "is in quotes, which belong to the value here (docker's --env-file keeps them): leave them out, or write it in pushq.yaml if they are meant")
+		return
+	}
 	node, err := textNode(text, setting.field)
 	if err != nil {
 		l.reportBroken(setting, source, err.Error())
 		return
 	}
 	l.set(setting, node, source, func(*yaml.Node) string { return source })
+}
+
+// isQuoted reports whether a text begins and ends with the same quotation mark.
+func isQuoted(text string) bool {
+	text = strings.TrimSpace(text)
+	return len(text) > 1 && text[0] == text[len(text)-1] && (text[0] == '"' || text[0] == '\'')
 }
 
 // set sets a value; sourceAt says where a part of it stands.
@@ -176,8 +187,10 @@ func (l *loader) applyOverrides() {
 }
 
 func (l *loader) unknownKeyText(key string) string {
-	name, _ := nearest(key, l.keysAndSections())
-	return "is not a known key; the nearest one is " + name
+	if name := nearest(key, l.keysAndSections()); name != "" {
+		return "is not a known key; the nearest one is " + name
+	}
+	return "is not a known key: pushq config doc lists them"
 }
 
 // sourceOf names the source of one key, or the sources of several with their keys.

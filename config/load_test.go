@@ -435,6 +435,9 @@ func TestLoadRefusesTheFile(t *testing.T) {
 		"section":                 {"srwve:\n  delayMillis: 4", []string{"srwve (pushq.yaml:1) is not a known key; the nearest one is swrve"}},
 		"missing section":         {"delayMillis: 4", []string{"delayMillis (pushq.yaml:1) is not a known key; the nearest one is swrve.delayMillis"}},
 		"short, missing section":  {"test: true", []string{"test (pushq.yaml:1) is not a known key; the nearest one is swrve.test"}},
+		"far from everything":     {"swrve:\n  colour: red", []string{"swrve.colour (pushq.yaml:2) is not a known key: pushq config doc lists them"}},
+		"short and far":           {"foo: 1", []string{"foo (pushq.yaml:1) is not a known key: pushq config doc lists them"}},
+		"changed places":          {"redis:\n  ulr: x", []string{"redis.ulr (pushq.yaml:2) is not a known key; the nearest one is redis.url"}},
 		"wrong section":           {"push:\n  maxAttempts: 4", []string{"push.maxAttempts (pushq.yaml:2) is not a known key; the nearest one is push.retry.maxAttempts"}},
 		"key with dots":           {"swrve.delayMillis: 4", []string{"swrve.delayMillis (pushq.yaml:1) must be written in its section: delayMillis, indented, below the line swrve:"}},
 		"unknown key with dots":   {"swrve.delayMilis: 4", []string{"swrve.delayMilis (pushq.yaml:1) is not a known key; the nearest one is swrve.delayMillis"}},
@@ -534,6 +537,15 @@ func TestLoadWarnings(t *testing.T) {
 		"anonymous":           {[]string{"PUSHQ_HTTP_LISTEN=:80", "PUSHQ_HTTP_ALLOWANONYMOUS=true"}, []string{"http.allowAnonymous: everybody who reaches :80 can send pushes, without a key"}},
 		"anonymous with keys": {[]string{`PUSHQ_HTTP_APIKEYS={"a":"0123456789abcdef"}`, "PUSHQ_HTTP_ALLOWANONYMOUS=true"}, []string{"http.allowAnonymous has no effect, because http.apiKeys are set"}},
 		"anonymous, loopback": {[]string{"PUSHQ_HTTP_ALLOWANONYMOUS=true"}, nil},
+		"a prototype without push keys": {[]string{`PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS={"Hello":{},"Bye":null,"Well":{"IOS":"k"}}`}, []string{
+			`swrve.messagePrototypePushKeys has for "Bye" no push key: its pushes will end FAILED`,
+			`swrve.messagePrototypePushKeys has for "Hello" no push key: its pushes will end FAILED`,
+		}},
+		"far from everything": {[]string{"PUSHQ_SERVICE_HOST=10.0.0.1", "PUSHQ_FOO=1"}, []string{
+			"the environment variable PUSHQ_FOO is not known and has no effect",
+			"the environment variable PUSHQ_SERVICE_HOST is not known and has no effect",
+		}},
+		"neighbours that have changed places": {[]string{"PUSHQ_REDIS_ULR=x"}, []string{"the environment variable PUSHQ_REDIS_ULR is not known and has no effect; the nearest one is PUSHQ_REDIS_URL"}},
 		"sorted and value-less": {[]string{"PUSHQ_ZZZZZZZZ=1", "PUSHQ_AAAAAAAA"}, []string{
 			"the environment variable PUSHQ_AAAAAAAA is not known and has no effect",
 			"the environment variable PUSHQ_ZZZZZZZZ is not known and has no effect",
@@ -547,6 +559,46 @@ func TestLoadWarnings(t *testing.T) {
 			require.Equal(t, test.want, loaded.Warnings)
 		})
 	}
+}
+
+// What is missing may stand in a mistyped variable: an error does not hide the hint.
+func TestAnErrorKeepsTheHintAboutAMistypedVariable(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load(config.Options{ReadFile: files{}.read, Environ: []string{"PUSHQ_REDIS_URI=redis://h"}, RequireRedis: true})
+	require.ErrorContains(t, err, "redis.url (default) is required")
+	require.ErrorContains(t, err, "\nwarning: the environment variable PUSHQ_REDIS_URI is not known and has no effect; the nearest one is PUSHQ_REDIS_URL")
+}
+
+// docker's --env-file, and many a template, leave quotation marks where a shell takes them
+// away. Whatever the setting is, they are not a part of it.
+func TestQuotedValuesAreRefused(t *testing.T) {
+	t.Parallel()
+	for variable, value := range map[string]string{
+		"REDIS_URL": "redis://h", "HTTP_LISTEN": "127.0.0.1:80", "HTTP_TLS_CERT": "/cert.pem", "DASHBOARD_USER": "alice", "DASHBOARD_PASSWORD": "0123456789abcdef",
+		"SWRVE_URL": "https://swrve.example", "SWRVE_DELAYMILLIS": "4", "SWRVE_TEST": "true", "SWRVE_MAXRETRYAFTER": "5m", "SWRVE_POLLERS": "auto",
+		"PUSH_TIMEZONE": "UTC", "HTTP_APIKEYS": "{}", "SWRVE_RETRYSTATUSES": "[503]", "FCM_SERVERKEY": "key", "RABBITMQ_QUEUE": "queue",
+	} {
+		for _, quote := range []string{`"`, "'"} {
+			_, err := load("", "PUSHQ_"+variable+"="+quote+value+quote)
+			require.Len(t, problems(t, err), 1, variable)
+			require.Contains(t, problems(t, err)[0], "(PUSHQ_"+variable+") is in quotes", variable)
+			require.NotContains(t, err.Error(), "0123456789abcdef")
+		}
+	}
+	_, err := config.Load(config.Options{ReadFile: files{"/secret": "'redis://h'\n"}.read, Environ: []string{"PUSHQ_REDIS_URL_FILE=/secret"}})
+	require.ErrorContains(t, err, "redis.url (PUSHQ_REDIS_URL_FILE) is in quotes")
+	loaded, err := load("rabbitmq:\n  queue: '\"meant\"'\n")
+	require.NoError(t, err)
+	require.Equal(t, `"meant"`, loaded.Config.RabbitMQ.Queue)
+}
+
+// A variable of a file that was written on Windows ends in a carriage return.
+func TestACarriageReturnAtTheEndIsLeftOut(t *testing.T) {
+	t.Parallel()
+	loaded, err := load("", "PUSHQ_REDIS_URL=redis://h\r", "PUSHQ_SWRVE_DELAYMILLIS=5\r", "PUSHQ_DASHBOARD_USER=alice\r", "PUSHQ_DASHBOARD_PASSWORD=0123456789abcdef\r")
+	require.NoError(t, err)
+	require.Equal(t, "redis://h", loaded.Config.Redis.URL.Reveal())
+	require.Equal(t, "0123456789abcdef", loaded.Config.Dashboard.Password.Reveal())
 }
 
 func TestLoadRefusesUnknownOverrides(t *testing.T) {
@@ -578,7 +630,7 @@ push:
 	require.Equal(t, []string{
 		"swrve.unknown (pushq.yaml:6) is set twice; the first time in line 5",
 		`swrve.delayMillis (pushq.yaml:3) needs a number, found "fast"`,
-		"swrve.unknown (pushq.yaml:5) is not a known key; the nearest one is swrve.url",
+		"swrve.unknown (pushq.yaml:5) is not a known key: pushq config doc lists them",
 		"swrve.concurrency (PUSHQ_SWRVE_CONCURRENCY) must be from 0 to 5000, is 9999",
 		"push.maxScheduleDays (command line) must be from 1 to 3650, is 0",
 		"redis.url (default) is required: set it in the file or by PUSHQ_REDIS_URL, for example to redis://localhost:6379/0",

@@ -25,6 +25,9 @@ func (p Problem) String() string {
 // that is wrong about it.
 type InvalidError struct {
 	Problems []Problem
+	// UnknownVariables are warnings about variables that name no setting: what is missing
+	// may stand in a mistyped one.
+	UnknownVariables []string
 }
 
 // Error lists all problems, one on each line.
@@ -33,6 +36,9 @@ func (e *InvalidError) Error() string {
 	text.WriteString("invalid configuration:")
 	for _, problem := range e.Problems {
 		text.WriteString("\n  " + problem.String())
+	}
+	for _, warning := range e.UnknownVariables {
+		text.WriteString("\nwarning: " + warning)
 	}
 	return text.String()
 }

@@ -372,6 +372,11 @@ func (c Config) warnings() []string {
 	if c.HTTP.AllowAnonymous && len(c.HTTP.APIKeys) > 0 {
 		list = append(list, "http.allowAnonymous has no effect, because http.apiKeys are set")
 	}
+	for _, prototype := range slices.Sorted(maps.Keys(c.Swrve.MessagePrototypePushKeys)) {
+		if len(c.Swrve.MessagePrototypePushKeys[prototype]) == 0 {
+			list = append(list, fmt.Sprintf("swrve.messagePrototypePushKeys has for %q no push key: its pushes will end FAILED", prototype))
+		}
+	}
 	list = append(list, c.modeWarnings()...)
 	list = append(list, expiryWarnings("redis.tls.cert", redisTLS(c))...)
 	list = append(list, expiryWarnings("http.tls.cert", httpTLS(c))...)
