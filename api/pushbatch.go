@@ -79,7 +79,7 @@ func (s *Server) takeBatch(c echo.Context, mediaType string) ([]batchResult, err
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), batchTimeout)
 	defer cancel()
 	accepting := s.Tracer.Serve(tracing.FromRequest(c.Request().Header), "POST /push/batch", started)
-	b := batch{server: s, caller: caller(c), trace: accepting.Trace(), results: make([]batchResult, len(items))}
+	b := batch{server: s, timeout: s.RedisTimeout, caller: caller(c), trace: accepting.Trace(), results: make([]batchResult, len(items))}
 	b.accept(ctx, items)
 	err = b.failure()
 	accepting.Set(attribute.Int("pushq.pushes", len(items)))
@@ -135,6 +135,7 @@ func (s *Server) readBatch(c echo.Context, mediaType string) ([][]byte, error) {
 // A batch is one under way. Each item writes its own result.
 type batch struct {
 	server  *Server
+	timeout time.Duration // of each item
 	caller  string
 	trace   tracing.Trace // of all pushes
 	results []batchResult
@@ -157,7 +158,7 @@ func (b *batch) accept(ctx context.Context, items [][]byte) {
 	defer workers.Wait()
 	defer close(work) // before the wait, and after a panic too
 	for range min(batchConcurrency, len(items)) {
-		workers.Go(func() { acceptEach(ctx, b.server.RedisTimeout, work) })
+		workers.Go(func() { acceptEach(ctx, b.timeout, work) })
 	}
 	latest := make(map[string]chan struct{}) // by id, of keyed items
 	for place, item := range items {
