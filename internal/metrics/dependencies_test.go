@@ -82,7 +82,7 @@ func TestWhetherOthersAreConnected(t *testing.T) {
 			m.FollowHistory(database{test.check})
 			started := time.Now()
 			series := testenv.ScrapeHandler(t, m.Handler()).Series
-			require.Less(t, time.Since(started), 3*time.Second, "bounded")
+			require.Less(t, time.Since(started), time.Minute, "bounded")
 			require.Equal(t, test.connected, series["pushq_rabbitmq_connected"])
 			require.Equal(t, test.connected, series["pushq_history_connected"])
 			require.Equal(t, 3.0, series["pushq_rabbitmq_reconnects_total"])

@@ -3,6 +3,7 @@ package redisconn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 
 func TestClockTellsRedisTime(t *testing.T) {
 	t.Parallel()
-	const tolerance = 250 * time.Millisecond // this machine may be busy
 	server := testenv.StartRedis(t)
 	for shift, skewed := range map[time.Duration]bool{
 		0: false, time.Second: false, -time.Second: false,
@@ -22,13 +22,17 @@ func TestClockTellsRedisTime(t *testing.T) {
 		clock := NewClock(server.Client(t), func() time.Time { return time.Now().Add(shift) })
 		require.Zero(t, clock.Offset())
 		require.Zero(t, clock.RoundTrip())
-		require.WithinDuration(t, time.Now().Add(shift), clock.Now(), tolerance, "before it has measured")
+		earliest := time.Now().Add(shift)
+		now := clock.Now()
+		require.False(t, now.Before(earliest) || now.After(time.Now().Add(shift)), "before it has measured")
 		require.NoError(t, clock.Measure(t.Context()))
-		require.InDelta(t, -shift, clock.Offset(), float64(tolerance))
-		require.WithinDuration(t, time.Now(), clock.Now(), tolerance)
-		require.Equal(t, skewed, clock.Skewed(), shift)
 		require.Positive(t, clock.RoundTrip())
-		require.Less(t, clock.RoundTrip(), tolerance)
+		tolerance := clock.RoundTrip()/2 + 10*time.Millisecond
+		require.InDelta(t, -shift, clock.Offset(), float64(tolerance))
+		earliest = time.Now().Add(-tolerance)
+		now = clock.Now()
+		require.False(t, now.Before(earliest) || now.After(time.Now().Add(tolerance)))
+		require.Equal(t, skewed, clock.Skewed(), shift)
 	}
 }
 
@@ -48,9 +52,15 @@ func TestClockTakesTheMiddleOfTheRoundTrip(t *testing.T) {
 	proxy := testenv.NewProxy(t, server.Addr())
 	proxy.SetLatency(200 * time.Millisecond)
 	clock := NewClock(open(t, proxy.URL()).Read, time.Now)
-	require.NoError(t, clock.Measure(t.Context()))
-	require.GreaterOrEqual(t, clock.RoundTrip(), 200*time.Millisecond)
-	require.Less(t, clock.Offset().Abs(), 80*time.Millisecond)
+	// A busy machine may hold up one of both ways, but not always.
+	testenv.EventuallyNoError(t, time.Minute, func() error {
+		require.NoError(t, clock.Measure(t.Context()))
+		require.GreaterOrEqual(t, clock.RoundTrip(), 200*time.Millisecond)
+		if offset := clock.Offset().Abs(); offset >= 80*time.Millisecond {
+			return fmt.Errorf("the offset is %s", offset)
+		}
+		return nil
+	})
 }
 
 func TestAFailedMeasurementKeepsTheLast(t *testing.T) {
@@ -77,14 +87,14 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	select {
 	case err := <-observed:
 		require.NoError(t, err)
-	case <-time.After(3 * clockInterval):
+	case <-time.After(time.Minute):
 		require.Fail(t, "no measurement")
 	}
 	require.Positive(t, clock.RoundTrip())
 	cancel()
 	select {
 	case <-ended:
-	case <-time.After(3 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "Run did not end")
 	}
 	for len(observed) > 0 {

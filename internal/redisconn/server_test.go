@@ -73,7 +73,7 @@ func TestOpenFollowsTheMaster(t *testing.T) {
 	replica := world.Replica()
 	other := redis.NewClient(&redis.Options{Addr: replica.Addr(), DB: 2})
 	t.Cleanup(func() { _ = other.Close() })
-	require.Eventually(t, func() bool { return other.DBSize(t.Context()).Val() == int64(len(clients.each())) }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return other.DBSize(t.Context()).Val() == int64(len(clients.each())) }, 2*time.Minute, 10*time.Millisecond)
 	world.Master().Stop()
 	for name, client := range clients.each() {
 		testenv.EventuallyNoError(t, 20*time.Second, func() error { return client.Set(t.Context(), name, 2, 0).Err() })
@@ -122,7 +122,7 @@ func TestOpenReachesEveryNodeOfACluster(t *testing.T) {
 	clock := NewClock(clients.Read, time.Now)
 	clock.Key = "pushq:{swrve}:pace"
 	require.NoError(t, clock.Measure(t.Context()))
-	require.InDelta(t, 0, clock.Offset(), float64(250*time.Millisecond))
+	require.LessOrEqual(t, clock.Offset().Abs(), clock.RoundTrip()/2+10*time.Millisecond)
 
 	// One unfit master is enough.
 	require.NoError(t, world.Nodes()[2].Client(t).ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
@@ -219,7 +219,7 @@ func TestTLSInACluster(t *testing.T) {
 	require.NoError(t, client.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err())
 	require.Eventually(t, func() bool {
 		return strings.Contains(client.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 2*time.Minute, 10*time.Millisecond)
 	for url, well := range map[string]bool{"?tls=true": true, "": false} {
 		clients, err := Server{URL: "redis-cluster://127.0.0.1:" + node.TLSPort() + url, TLS: files, Log: slog.New(slog.DiscardHandler)}.Open(0)
 		require.NoError(t, err)

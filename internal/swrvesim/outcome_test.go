@@ -119,7 +119,7 @@ func sendRaw(t *testing.T, base, user string) error {
 	body := form(user).Encode()
 	_, err = fmt.Fprintf(connection, "POST /push HTTP/1.1\r\nHost: swrve\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", formMediaType, len(body), body)
 	require.NoError(t, err)
-	require.NoError(t, connection.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, connection.SetReadDeadline(time.Now().Add(time.Minute)))
 	reader := bufio.NewReader(connection)
 	if _, err = reader.Peek(1); err != nil {
 		return err

@@ -212,7 +212,7 @@ func TestCloseEndsHangingRequests(t *testing.T) {
 		status, _, _ := get(t, addressOf(base, "hang-x", "en"))
 		ended <- status
 	}()
-	require.Eventually(t, func() bool { return simulator.Stats().InFlight == 1 }, 10*time.Second, 5*time.Millisecond, "the request to hang")
+	require.Eventually(t, func() bool { return simulator.Stats().InFlight == 1 }, 2*time.Minute, 5*time.Millisecond, "the request to hang")
 	require.NoError(t, simulator.Close())
 	require.Zero(t, <-ended)
 	require.Equal(t, Stats{Requests: 1, Answers: map[int]int{0: 1}, PeakInFlight: 1}, simulator.Stats())

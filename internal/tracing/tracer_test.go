@@ -177,10 +177,10 @@ func TestAReceiverThatHangsHoldsNobodyUp(t *testing.T) {
 			for range 10_000 {
 				tracer.Serve(tracing.Trace{}, "POST /push", time.Now()).End()
 			}
-			require.Less(t, time.Since(started), 5*time.Second)
+			require.Less(t, time.Since(started), time.Minute)
 			started = time.Now()
 			tracer.Close()
-			require.Less(t, time.Since(started), 5*time.Second)
+			require.Less(t, time.Since(started), time.Minute)
 		})
 	}
 }
