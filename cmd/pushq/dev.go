@@ -53,10 +53,11 @@ the messages of real users to a simulator.`,
 }
 
 func runDev(command *cobra.Command, withFCM bool) error {
-	log, err := newLog(command)
+	log, flush, err := newLog(command)
 	if err != nil {
 		return err
 	}
+	defer flush()
 	simulated, override := devFCM{}, map[string]string{"fcm.enabled": "false"}
 	if withFCM {
 		if simulated, err = startDevFCM(); err != nil {

@@ -19,10 +19,11 @@ import (
 // it works while no pushq process does. It says which Redis that is, and asks before it
 // changes one that no pushq has used.
 func withRedis(command *cobra.Command, changes bool, act func(settings config.Config, clients *redisconn.Clients) error) error {
-	log, err := newLog(command) // takes go-redis' own lines off the terminal
+	log, flush, err := newLog(command) // takes go-redis' own lines off the terminal
 	if err != nil {
 		return err
 	}
+	defer flush()
 	loaded, err := loadSettings(command, true, nil)
 	if err != nil {
 		return err

@@ -31,10 +31,11 @@ func serviceCommand(use, short string, roles roles) *cobra.Command {
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			log, err := newLog(command)
+			log, flush, err := newLog(command)
 			if err != nil {
 				return err
 			}
+			defer flush()
 			loaded, err := loadSettings(command, true, nil)
 			if err != nil {
 				return err

@@ -42,10 +42,11 @@ It misbehaves when the user of a push (pushKey) begins with one of these:
 With xM before the dash only the first M requests of that user do: 500x2-, resetx1-.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			log, err := newLog(command)
+			log, flush, err := newLog(command)
 			if err != nil {
 				return err
 			}
+			defer flush()
 			latency, err := swrvesim.ParseLatency(latencyText)
 			if err != nil {
 				return err

@@ -47,10 +47,11 @@ While it runs:
     PUSHQ_TEMPLATE_URL=http://127.0.0.1:8092 PUSHQ_REDIS_URL=redis://127.0.0.1:6379/0 pushq serve`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			log, err := newLog(command)
+			log, flush, err := newLog(command)
 			if err != nil {
 				return err
 			}
+			defer flush()
 			if rate < 0 {
 				return fmt.Errorf("--rate %d: must be 0 or more", rate)
 			}

@@ -37,10 +37,11 @@ With xM before the dash only the first M requests for that code do: unavailablex
   curl 'http://127.0.0.1:8092/api/v1/templates/welcome_notification?language=en'`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			log, err := newLog(command)
+			log, flush, err := newLog(command)
 			if err != nil {
 				return err
 			}
+			defer flush()
 			if latency < 0 {
 				return fmt.Errorf("--latency %s: must be 0 or more", latency)
 			}
