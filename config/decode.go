@@ -42,6 +42,9 @@ func decodeMap(node *yaml.Node, target reflect.Value, path string, report report
 		return
 	}
 	entryPath := func(name string) string { return fmt.Sprintf("%s[%q]", path, name) }
+	if target.Type().Elem() == reflect.TypeFor[Secret]() {
+		entryPath = func(name string) string { return fmt.Sprintf("%s[%s]", path, shownName(name)) }
+	}
 	for _, entry := range entriesOf(node, path, entryPath, report) {
 		value := reflect.New(target.Type().Elem()).Elem()
 		decode(entry.value, value, entryPath(entry.name), report)

@@ -189,20 +189,38 @@ func listenIsHostAndPort(c Config, report func(string)) {
 
 var apiKeyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
+// shortestAPIKey keeps keys from being guessed.
+const shortestAPIKey = 16
+
+// apiKeysAreNamedAndLong also finds a name and a key that are swapped: a key is longer than
+// its name, so only one of the two orders is right. What may be a key is not shown.
 func apiKeysAreNamedAndLong(c Config, report func(string)) {
-	const shortest = 16
 	for _, name := range slices.Sorted(maps.Keys(c.HTTP.APIKeys)) {
-		key := c.HTTP.APIKeys[name].Reveal()
+		key, shown := c.HTTP.APIKeys[name].Reveal(), shownName(name)
+		if key != "" && len(key) <= len(name) {
+			report(fmt.Sprintf("has a name of %d characters with a key of %d: a key is longer than its name, and has at least %d characters; are the two swapped?",
+				len(name), len(key), shortestAPIKey))
+			continue
+		}
 		if !apiKeyName.MatchString(name) {
-			report(fmt.Sprintf("has the name %.80q: a name is 1 to 64 characters of A-Z a-z 0-9 . _ -", name))
+			report("has the name " + shown + ": a name is 1 to 64 characters of A-Z a-z 0-9 . _ -")
 		}
 		switch {
 		case !isVisibleASCII(key):
-			report(fmt.Sprintf("has for %.80q a key with a blank or a character that is not visible ASCII, which cannot be sent in a header", name))
-		case len(key) < shortest:
-			report(fmt.Sprintf("has for %.80q a key of %d characters: at least %d are needed", name, len(key), shortest))
+			report("has for " + shown + " a key with a blank or a character that is not visible ASCII, which cannot be sent in a header")
+		case len(key) < shortestAPIKey:
+			report(fmt.Sprintf("has for %s a key of %d characters: at least %d are needed", shown, len(key), shortestAPIKey))
 		}
 	}
+}
+
+// shownName is the name of a secret as a problem shows it: what is as long as a key may be
+// one, swapped with its name.
+func shownName(name string) string {
+	if len(name) >= shortestAPIKey {
+		return fmt.Sprintf("[%d characters]", len(name))
+	}
+	return strconv.Quote(name)
 }
 
 func isVisibleASCII(text string) bool {
@@ -294,6 +312,8 @@ func pushKeysAreComplete(c Config, report func(string)) {
 			key := prototypes[prototype][platform].Reveal()
 			place := fmt.Sprintf("has for %q ", prototype)
 			switch {
+			case strings.EqualFold(key, "IOS") || strings.EqualFold(key, "ANDROID"):
+				report(place + "a platform where the push key belongs; are the two swapped?")
 			case platform != "IOS" && platform != "ANDROID":
 				report(place + fmt.Sprintf("the platform %q: it must be IOS or ANDROID", platform))
 			case key == "":

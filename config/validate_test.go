@@ -31,6 +31,7 @@ func TestValidate(t *testing.T) {
 		dashboardASCII = "has a blank or a character that is not visible ASCII, which browsers send in different ways"
 		name64         = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._"
 		keyName        = ": a name is 1 to 64 characters of A-Z a-z 0-9 . _ -"
+		keySwapped     = ": a key is longer than its name, and has at least 16 characters; are the two swapped?"
 		keyASCII       = " a key with a blank or a character that is not visible ASCII, which cannot be sent in a header"
 		redis          = "must start with redis://, rediss://, redis-socket://, redis-sentinel:// or redis-cluster://"
 		redisPct       = "special characters in the password are written as %XX"
@@ -102,19 +103,24 @@ func TestValidate(t *testing.T) {
 			}, ""},
 		},
 		"http.apiKeys": {
-			"shortest":       {func(c *config.Config) { c.HTTP.APIKeys = keys("a", goodKey) }, ""},
-			"longest name":   {func(c *config.Config) { c.HTTP.APIKeys = keys(name64, goodKey) }, ""},
-			"too long name":  {func(c *config.Config) { c.HTTP.APIKeys = keys(name64+"-", goodKey) }, `http.apiKeys has the name "` + name64 + `-"` + keyName},
-			"empty name":     {func(c *config.Config) { c.HTTP.APIKeys = keys("", goodKey) }, `http.apiKeys has the name ""` + keyName},
-			"blank in name":  {func(c *config.Config) { c.HTTP.APIKeys = keys("a b", goodKey) }, `http.apiKeys has the name "a b"` + keyName},
-			"line in name":   {func(c *config.Config) { c.HTTP.APIKeys = keys("a\n", goodKey) }, `http.apiKeys has the name "a\n"` + keyName},
-			"short key":      {func(c *config.Config) { c.HTTP.APIKeys = keys("a", goodKey[1:]) }, `http.apiKeys has for "a" a key of 15 characters: at least 16 are needed`},
-			"empty key":      {func(c *config.Config) { c.HTTP.APIKeys = keys("a", "") }, `http.apiKeys has for "a" a key of 0 characters: at least 16 are needed`},
-			"blank in key":   {func(c *config.Config) { c.HTTP.APIKeys = keys("a", "01234567 89abcdef") }, `http.apiKeys has for "a"` + keyASCII},
-			"umlaut in key":  {func(c *config.Config) { c.HTTP.APIKeys = keys("a", goodKey+"ä") }, `http.apiKeys has for "a"` + keyASCII},
-			"line in key":    {func(c *config.Config) { c.HTTP.APIKeys = keys("a", goodKey+"\n") }, `http.apiKeys has for "a"` + keyASCII},
-			"different keys": {func(c *config.Config) { c.HTTP.APIKeys = map[string]config.Secret{"a": goodKey, "b": goodKey + "x"} }, ""},
-			"same keys":      {func(c *config.Config) { c.HTTP.APIKeys = map[string]config.Secret{"a": goodKey, "b": goodKey} }, `http.apiKeys has the same key for "a" and "b": each caller needs its own`},
+			"shortest":        {func(c *config.Config) { c.HTTP.APIKeys = keys("a", goodKey) }, ""},
+			"longest name":    {func(c *config.Config) { c.HTTP.APIKeys = keys(name64, name64+"-") }, ""},
+			"too long name":   {func(c *config.Config) { c.HTTP.APIKeys = keys(name64+"-", name64+name64) }, `http.apiKeys has the name [65 characters]` + keyName},
+			"swapped":         {func(c *config.Config) { c.HTTP.APIKeys = keys(goodKey+goodKey, "backend") }, `http.apiKeys has a name of 32 characters with a key of 7` + keySwapped},
+			"swapped, long":   {func(c *config.Config) { c.HTTP.APIKeys = keys(name64, "payments-in-production") }, `http.apiKeys has a name of 64 characters with a key of 22` + keySwapped},
+			"swapped, short":  {func(c *config.Config) { c.HTTP.APIKeys = keys("secret-1", "backend") }, `http.apiKeys has a name of 8 characters with a key of 7` + keySwapped},
+			"as long":         {func(c *config.Config) { c.HTTP.APIKeys = keys("0123456789ABCDEF", goodKey) }, `http.apiKeys has a name of 16 characters with a key of 16` + keySwapped},
+			"name like a key": {func(c *config.Config) { c.HTTP.APIKeys = keys(goodKey+"/+=", name64) }, `http.apiKeys has the name [19 characters]` + keyName},
+			"empty name":      {func(c *config.Config) { c.HTTP.APIKeys = keys("", goodKey) }, `http.apiKeys has the name ""` + keyName},
+			"blank in name":   {func(c *config.Config) { c.HTTP.APIKeys = keys("a b", goodKey) }, `http.apiKeys has the name "a b"` + keyName},
+			"line in name":    {func(c *config.Config) { c.HTTP.APIKeys = keys("a\n", goodKey) }, `http.apiKeys has the name "a\n"` + keyName},
+			"short key":       {func(c *config.Config) { c.HTTP.APIKeys = keys("a", goodKey[1:]) }, `http.apiKeys has for "a" a key of 15 characters: at least 16 are needed`},
+			"empty key":       {func(c *config.Config) { c.HTTP.APIKeys = keys("a", "") }, `http.apiKeys has for "a" a key of 0 characters: at least 16 are needed`},
+			"blank in key":    {func(c *config.Config) { c.HTTP.APIKeys = keys("a", "01234567 89abcdef") }, `http.apiKeys has for "a"` + keyASCII},
+			"umlaut in key":   {func(c *config.Config) { c.HTTP.APIKeys = keys("a", goodKey+"ä") }, `http.apiKeys has for "a"` + keyASCII},
+			"line in key":     {func(c *config.Config) { c.HTTP.APIKeys = keys("a", goodKey+"\n") }, `http.apiKeys has for "a"` + keyASCII},
+			"different keys":  {func(c *config.Config) { c.HTTP.APIKeys = map[string]config.Secret{"a": goodKey, "b": goodKey + "x"} }, ""},
+			"same keys":       {func(c *config.Config) { c.HTTP.APIKeys = map[string]config.Secret{"a": goodKey, "b": goodKey} }, `http.apiKeys has the same key for "a" and "b": each caller needs its own`},
 		},
 		"http.maxBodyBytes": {
 			"smallest":  {func(c *config.Config) { c.HTTP.MaxBodyBytes = 128 }, ""},
@@ -226,6 +232,8 @@ func TestValidate(t *testing.T) {
 			}, ""},
 			"no name":           {func(c *config.Config) { c.Swrve.MessagePrototypePushKeys = pushKeys("", "IOS", "k") }, "swrve.messagePrototypePushKeys has a message prototype without a name"},
 			"other platform":    {func(c *config.Config) { c.Swrve.MessagePrototypePushKeys = pushKeys("A", "WINDOWS", "k") }, `swrve.messagePrototypePushKeys has for "A" the platform "WINDOWS": it must be IOS or ANDROID`},
+			"swapped":           {func(c *config.Config) { c.Swrve.MessagePrototypePushKeys = pushKeys("A", "11111111-2222", "IOS") }, `swrve.messagePrototypePushKeys has for "A" a platform where the push key belongs; are the two swapped?`},
+			"swapped in lower":  {func(c *config.Config) { c.Swrve.MessagePrototypePushKeys = pushKeys("A", "11111111-2222", "android") }, `swrve.messagePrototypePushKeys has for "A" a platform where the push key belongs; are the two swapped?`},
 			"platform in lower": {func(c *config.Config) { c.Swrve.MessagePrototypePushKeys = pushKeys("A", "ios", "k") }, `swrve.messagePrototypePushKeys has for "A" the platform "ios": it must be IOS or ANDROID`},
 			"empty key":         {func(c *config.Config) { c.Swrve.MessagePrototypePushKeys = pushKeys("A", "IOS", "") }, `swrve.messagePrototypePushKeys has for "A" an empty push key for IOS`},
 			"blank key":         {func(c *config.Config) { c.Swrve.MessagePrototypePushKeys = pushKeys("A", "IOS", " ") }, `swrve.messagePrototypePushKeys has for "A" a push key for IOS that begins or ends with a blank or a line break`},
