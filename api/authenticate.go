@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"pushq/internal/sameorigin"
 )
 
 // callerKey is where the name of the caller's API key is kept in a request.
@@ -53,7 +55,12 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 				return err
 			}
 			return next(c)
-		case len(s.keys) == 0 || path == livePath || path == readyPath:
+		case path == livePath || path == readyPath:
+			return next(c)
+		case len(s.keys) == 0:
+			if err := s.enterWithoutKey(c.Request()); err != nil {
+				return err
+			}
 			return next(c)
 		}
 		scheme, key, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")
@@ -66,6 +73,25 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		c.Set(callerKey, name)
 		return next(c)
 	}
+}
+
+// enterWithoutKey returns the problem of what a server without keys does not
+// answer: it is for this host, but not for the pages that its browsers show.
+func (s *Server) enterWithoutKey(request *http.Request) error {
+	if !s.AnyHost && !sameorigin.NamesThisHost(request) {
+		return forbidden("Without http.apiKeys, the address must begin with localhost, 127.0.0.1 or [::1]. " +
+			"If a proxy on this host passes requests on, set keys, or http.allowAnonymous to answer under every name.")
+	}
+	return s.refuseOtherSites(request)
+}
+
+// refuseOtherSites returns the problem of requests that browsers make for pages
+// of other sites: they reach this host from any page.
+func (s *Server) refuseOtherSites(request *http.Request) error {
+	if sameorigin.Check(&s.crossOrigin, request) != nil {
+		return forbidden("The request comes from a page of another site.")
+	}
+	return nil
 }
 
 // logWrongLogin says once a second at most who has sent a wrong key or password.

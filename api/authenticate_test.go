@@ -43,13 +43,13 @@ func TestWithoutAKey(t *testing.T) {
 		{"GET", "/health/live;/push"}, {"GET", "/health/"}, {"GET", "*"},
 	} {
 		t.Run(request.method+" "+request.path, func(t *testing.T) {
-			got := s.exchange(request.method + " " + request.path + " HTTP/1.1\r\nHost: pushq\r\nConnection: close\r\n\r\n")
+			got := s.exchange(request.method + " " + request.path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 			requireUnauthorized(t, got)
 			require.Equal(t, first.body, got.body)
 		})
 	}
-	requireUnauthorized(t, s.exchange("OPTIONS * HTTP/1.1\r\nHost: pushq\r\n\r\n"))
-	requireUnauthorized(t, s.exchange("GET http://pushq/push HTTP/1.1\r\nHost: pushq\r\n\r\n"))
+	requireUnauthorized(t, s.exchange("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+	requireUnauthorized(t, s.exchange("GET http://localhost/push HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 	requireUnauthorized(t, s.post(push()))
 	requireUnauthorized(t, s.post("no JSON", "Content-Type", "text/plain"))
 	require.Zero(t, s.queued())

@@ -105,8 +105,15 @@ func (s *testService) accept(body string, header ...string) string {
 
 func (s *testService) send(method, path string, body io.Reader, header ...string) answer {
 	s.t.Helper()
+	return s.sendTo(s.address, method, path, body, header...)
+}
+
+// sendTo calls the server by another host than its own.
+func (s *testService) sendTo(host, method, path string, body io.Reader, header ...string) answer {
+	s.t.Helper()
 	request, err := http.NewRequest(method, "http://"+s.address+path, body)
 	require.NoError(s.t, err)
+	request.Host = host
 	for place := 0; place < len(header); place += 2 {
 		request.Header.Add(header[place], header[place+1])
 	}
@@ -117,7 +124,7 @@ func (s *testService) send(method, path string, body io.Reader, header ...string
 
 // rawPost is a request with a push as an HTTP client would write it.
 func rawPost(body string) string {
-	return fmt.Sprintf("POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	return fmt.Sprintf("POST /push HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
 // dial opens a connection for requests that no HTTP client would send.

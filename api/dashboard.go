@@ -6,11 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"net/url"
 
 	"github.com/labstack/echo/v4"
 
-	"pushq/internal/loopback"
+	"pushq/internal/sameorigin"
 )
 
 // Dashboard is a page for operators that protects nothing by itself, and who
@@ -50,12 +49,8 @@ func (s *Server) enterDashboard(c echo.Context) error {
 	if err := s.mayOpenDashboard(c); err != nil {
 		return err
 	}
-	// Browsers add a password that they know to requests of any site, and
-	// reach this host from any page.
-	if s.crossOrigin.Check(c.Request()) != nil {
-		return forbidden("The request comes from a page of another site.")
-	}
-	return nil
+	// Browsers add a password that they know to requests of any site.
+	return s.refuseOtherSites(c.Request())
 }
 
 // serveDashboard logs what people do there.
@@ -84,15 +79,13 @@ func (s *Server) mayOpenDashboard(c echo.Context) error {
 }
 
 // mayOpenWithoutPassword looks at the connection, not at what a header says of
-// it. The name in Host is that of the page: a site whose name has been pointed
-// at this host is not allowed to read it.
+// it.
 func mayOpenWithoutPassword(request *http.Request) error {
 	client, err := netip.ParseAddrPort(request.RemoteAddr)
 	if err != nil || !client.Addr().IsLoopback() {
 		return forbidden("Without dashboard.password, the dashboard is for clients on its own host only.")
 	}
-	host := (&url.URL{Host: request.Host}).Hostname()
-	if !loopback.Is(host) {
+	if !sameorigin.NamesThisHost(request) {
 		return forbidden("Without dashboard.password, the dashboard's address must begin with localhost, 127.0.0.1 or [::1].")
 	}
 	return nil

@@ -102,6 +102,12 @@ func TestWhoMayOpenTheDashboard(t *testing.T) {
 			"POST, other port":       {"POST", runAll, here, "localhost:8080", header("Sec-Fetch-Site", "same-site", "Origin", "http://localhost:9999"), 403},
 			"POST of a sandbox":      {"POST", runAll, here, "localhost:8080", header("Origin", "null"), 403},
 			"DELETE of another site": {"DELETE", queues + "/swrve", here, "localhost:8080", header("Sec-Fetch-Site", "cross-site"), 403},
+			"GET of the page":        {"GET", queues, here, "localhost:8080", header("Sec-Fetch-Site", "same-origin"), 204},
+			"GET of another site":    {"GET", queues, here, "localhost:8080", header("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "empty"), 403},
+			"GET, other port":        {"GET", queues, here, "localhost:8080", header("Sec-Fetch-Site", "same-site", "Origin", "http://localhost:9999"), 403},
+			"GET, old browser":       {"GET", queues, here, "localhost:8080", header("Origin", "https://evil.example"), 403},
+			"frame of another site":  {"GET", page, here, "localhost:8080", header("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"), 403},
+			"link of another site":   {"GET", page, here, "localhost:8080", header("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"), 204},
 			"DELETE of the page":     {"DELETE", queues + "/swrve", here, "localhost:8080", header("Sec-Fetch-Site", "same-origin"), 204},
 		}},
 		"password": {dashboardPassword, map[string]visit{
@@ -126,6 +132,8 @@ func TestWhoMayOpenTheDashboard(t *testing.T) {
 			"POST of another site":  {"POST", runAll, elsewhere, "pushq.example", known("Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"), 403},
 			"POST of a sibling":     {"POST", runAll, elsewhere, "pushq.example", known("Origin", "https://a.pushq.example", "Sec-Fetch-Site", "same-site"), 403},
 			"POST, old browser":     {"POST", runAll, elsewhere, "pushq.example", known("Origin", "https://evil.example"), 403},
+			"GET of another site":   {"GET", queues, elsewhere, "pushq.example", known("Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"), 403},
+			"link of another site":  {"GET", page, elsewhere, "pushq.example", known("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"), 204},
 			"its password, the API": {"GET", "/push", elsewhere, "pushq.example", known(), 401},
 		}},
 	} {

@@ -204,6 +204,6 @@ func TestANotificationWhoseBodyDoesNotCome(t *testing.T) {
 	s.options.Notifications = brokenNotifications{}
 	s.readTimeout = 500 * time.Millisecond
 	s.start()
-	head := "POST /notifications HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+	head := "POST /notifications HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
 	require.Equal(t, http.StatusRequestTimeout, s.exchange(head+"{").status)
 }

@@ -300,7 +300,7 @@ func TestTenThousandItemsOfWhichTenAreBad(t *testing.T) {
 }
 
 func rawBatch(body string, header ...string) string {
-	return fmt.Sprintf("POST /push/batch HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n%s\r\n%s",
+	return fmt.Sprintf("POST /push/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n%s\r\n%s",
 		len(body), strings.Join(header, "\r\n"), body)
 }
 
@@ -312,7 +312,7 @@ func TestACutUploadOfABatchAcceptsNothing(t *testing.T) {
 	for _, text := range []string{
 		whole[:len(whole)-1],
 		whole[:len(whole)/2],
-		"POST /push/batch HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		"POST /push/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n" +
 			fmt.Sprintf("%x\r\n%s\r\n", len(lines), lines), // without the last chunk
 	} {
 		require.Equal(t, http.StatusBadRequest, s.cutShort(text).status)

@@ -192,7 +192,7 @@ func TestBulkThatIsBroken(t *testing.T) {
 		got := s.postBulk(action, body)
 		require.Equal(t, http.StatusInternalServerError, got.status)
 		require.NotContains(t, got.body, "inner workings")
-		head := "POST /push/" + action + " HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+		head := "POST /push/" + action + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
 		require.Equal(t, http.StatusRequestTimeout, s.exchange(head+body).status)
 	}
 }

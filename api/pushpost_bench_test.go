@@ -12,7 +12,7 @@ import (
 // postPush posts a push without a connection and its cost.
 func postPush(t testing.TB, handler http.Handler) {
 	const body = `{"platform":"IOS","messagePrototypeKey":"Hello","pushKey":"463B3209-6E33-4E88-AF52-CDA87C0550EC","message":"Hello client!"}`
-	request := httptest.NewRequest(http.MethodPost, "/push", strings.NewReader(body))
+	request := httptest.NewRequest(http.MethodPost, "http://localhost/push", strings.NewReader(body))
 	request.Header.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, request)

@@ -201,7 +201,7 @@ func TestCutUploadIsNotAccepted(t *testing.T) {
 	whole := rawPost(push())
 	for _, text := range []string{
 		whole[:len(whole)-1],
-		"POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		"POST /push HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
 			fmt.Sprintf("%x\r\n%s\r\n", len(push()), push()), // without the last chunk
 	} {
 		require.Equal(t, http.StatusBadRequest, s.cutShort(text).status)

@@ -58,6 +58,9 @@ type Options struct {
 
 	// APIKeys maps names to keys; empty means that no key is asked for.
 	APIKeys map[string]string
+	// AnyHost is whether a server without keys answers under every name. Otherwise it
+	// answers as this host only, by a loopback address or localhost.
+	AnyHost bool
 	// Dashboard is served if it has a handler.
 	Dashboard Dashboard
 	// MaxBodyBytes bounds the body of one push, MaxBatchBytes that of a batch.

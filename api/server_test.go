@@ -22,7 +22,7 @@ func TestUnknownAddresses(t *testing.T) {
 	t.Parallel()
 	s := startService(t)
 	for _, path := range []string{"/", "/pushes", "/Push", "/push/a/b", "//push", "/health/dead", "/push%2F", "/%00", "/.env"} {
-		got := s.exchange("GET " + path + " HTTP/1.1\r\nHost: pushq\r\nConnection: close\r\n\r\n")
+		got := s.exchange("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 		require.Equal(t, http.StatusNotFound, got.status, path)
 		require.Equal(t, "not-found", got.kind())
 	}
@@ -72,7 +72,7 @@ func TestHugeHeaders(t *testing.T) {
 	s := startService(t)
 	connection := s.dial()
 	// The server answers before it has read all of it, and may then close.
-	_, _ = io.WriteString(connection, "GET /push HTTP/1.1\r\nHost: pushq\r\nX-Huge: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
+	_, _ = io.WriteString(connection, "GET /push HTTP/1.1\r\nHost: localhost\r\nX-Huge: "+strings.Repeat("x", 1<<20)+"\r\n\r\n")
 	status := make([]byte, len("HTTP/1.1 431"))
 	_, err := io.ReadFull(connection, status)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestTooLargeIsSaidBeforeTheBodyComes(t *testing.T) {
 	for _, length := range []int{16385, 200_000, 1 << 40} {
 		for _, expect := range []string{"", "Expect: 100-continue\r\n"} {
 			started := time.Now()
-			got := s.exchange(fmt.Sprintf("POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n", expect, length))
+			got := s.exchange(fmt.Sprintf("POST /push HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n", expect, length))
 			require.Equal(t, http.StatusRequestEntityTooLarge, got.status)
 			require.Less(t, time.Since(started), readTimeout, "waited for a body of %d bytes", length)
 		}
@@ -96,7 +96,7 @@ func TestEndlessBodyIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := startService(t)
 	connection := s.dial()
-	_, err := io.WriteString(connection, "POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+	_, err := io.WriteString(connection, "POST /push HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
 	require.NoError(t, err)
 	written := 0
 	for chunk := "1000\r\n" + strings.Repeat(" ", 0x1000) + "\r\n"; err == nil; written += len(chunk) {
@@ -127,7 +127,7 @@ func TestOddClientsLeaveNothingBehind(t *testing.T) {
 
 	// A body that trickles in is cut off and says so.
 	slow := s.dial()
-	head := "POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+	head := "POST /push HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
 	_, err := io.WriteString(slow, head)
 	require.NoError(t, err)
 	stop := make(chan struct{})
@@ -160,13 +160,13 @@ func TestOddClientsLeaveNothingBehind(t *testing.T) {
 			"",
 			"GET /pu",
 			"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-			"POST /push HTTP/1.1\r\nHost: pushq\r\n",
+			"POST /push HTTP/1.1\r\nHost: localhost\r\n",
 			rawPost(push())[:150],
 			rawPost(padded(20_000)),
 			rawPost("{"),
-			"POST /push HTTP/1.1\r\nHost: pushq\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+			"POST /push HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 			"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-			"GET /push?status=SENT HTTP/1.1\r\nHost: pushq\r\n\r\n",
+			"GET /push?status=SENT HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		}[number%10]
 		_, err := io.WriteString(connection, text)
 		require.NoError(t, err)

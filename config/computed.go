@@ -60,3 +60,8 @@ func (s Swrve) EffectiveConcurrency() int {
 func (r Retry) Delay() time.Duration {
 	return time.Duration(r.DelayInSeconds) * time.Second
 }
+
+// AnyHost reports whether callers without a key may use any name for this server. By
+// default they may not, for that of a web page is none of this host's; where everybody is
+// let in, or a certificate is asked for, they may.
+func (h HTTP) AnyHost() bool { return h.AllowAnonymous || h.TLS.CA != "" }

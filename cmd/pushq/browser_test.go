@@ -35,6 +35,9 @@ type browser struct {
 
 const browserTimeout = 60 * time.Second
 
+// otherName is a name that somebody has pointed at this host.
+const otherName = "evil.example"
+
 func startBrowser(t *testing.T, user, password string) *browser {
 	t.Helper()
 	profile := t.TempDir()
@@ -43,7 +46,7 @@ func startBrowser(t *testing.T, user, password string) *browser {
 		chromedp.ExecPath("chromium"), chromedp.UserDataDir(profile), chromedp.Env("HOME="+profile),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		// Nothing but this host is ever reached.
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+		chromedp.Flag("host-resolver-rules", "MAP "+otherName+" 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 		chromedp.WSURLReadTimeout(browserTimeout),
 		chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -215,6 +215,7 @@ func (s *service) newServer(dashboard http.Handler, zone *time.Location) *api.Se
 		Checks:        s.checks(),
 		Metrics:       s.metrics,
 		APIKeys:       make(map[string]string, len(s.settings.HTTP.APIKeys)),
+		AnyHost:       s.settings.HTTP.AnyHost(),
 		MaxBodyBytes:  s.settings.HTTP.MaxBodyBytes,
 		MaxBatchBytes: s.settings.HTTP.MaxBatchBytes,
 		Zone:          zone,

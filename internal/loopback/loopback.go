@@ -7,9 +7,10 @@ import (
 )
 
 // Is reports whether a host (no port, no brackets) is a loopback address or
-// "localhost", in any case. Other names are not looked up.
+// "localhost", in any case and with or without the dot at its end. Other names are
+// not looked up.
 func Is(host string) bool {
-	if strings.EqualFold(host, "localhost") {
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true
 	}
 	address, err := netip.ParseAddr(host)

@@ -67,6 +67,8 @@ func (d *Description) undescribed(pathKnown bool, status int) (response, bool) {
 	switch {
 	case status == http.StatusUnauthorized:
 		return d.unauthorized, true
+	case status == http.StatusForbidden:
+		return d.forbidden, true
 	case status == http.StatusNotFound && !pathKnown:
 		return d.notFound, true
 	case status == http.StatusMethodNotAllowed && pathKnown:

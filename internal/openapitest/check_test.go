@@ -66,6 +66,7 @@ func TestCheck(t *testing.T) {
 		"strange address":       {exchange{"GET", "/nothing", "", "", 404, "", problem, `{}`}, ""},
 		"strange method":        {exchange{"DELETE", "/orders", "", "", 405, "", problem, `{}`}, ""},
 		"no key":                {exchange{"DELETE", "/nothing", "", "", 401, "WWW-Authenticate: Bearer", problem, `{}`}, ""},
+		"forbidden":             {exchange{"GET", "/nothing", "", "", 403, "", problem, `{}`}, ""},
 
 		"undescribed status":          {exchange{"POST", "/orders", isJSON, `{"count":1}`, 200, "", "", ""}, "status is not described"},
 		"status of another operation": {exchange{"GET", "/orders?limit=5", "", "", 400, "", problem, `{}`}, "status is not described"},

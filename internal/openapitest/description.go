@@ -29,7 +29,7 @@ type Description struct {
 	operations []*operation
 	// What an address answers that the file does not name, or that does not
 	// know the method: the responses of these names in its components.
-	unauthorized, notFound, methodNotAllowed response
+	unauthorized, forbidden, notFound, methodNotAllowed response
 
 	mutex sync.Mutex
 	seen  map[string]bool
@@ -88,6 +88,7 @@ func Parse(text []byte) (*Description, error) {
 	d := &Description{
 		seen:             make(map[string]bool),
 		unauthorized:     r.response(r.at("components", "responses", "Unauthorized")),
+		forbidden:        r.response(r.at("components", "responses", "Forbidden")),
 		notFound:         r.response(r.at("components", "responses", "NotFound")),
 		methodNotAllowed: r.response(r.at("components", "responses", "MethodNotAllowed")),
 	}

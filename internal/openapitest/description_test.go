@@ -85,6 +85,7 @@ components:
       content:
         application/problem+json:
           schema: {type: object}
+    Forbidden: *problem
     NotFound: *problem
     MethodNotAllowed: *problem
 `

@@ -31,6 +31,9 @@ func New(name string) *Server { return &Server{name: name, stopped: make(chan st
 // Start listens on a TCP address such as "127.0.0.1:0" and serves until Close. It returns
 // the base URL, for example "http://127.0.0.1:39157". connected is called for every
 // connection, if it is not nil. A server can be started once.
+//
+// A simulator asks nobody for a key, and its ledger has what users were sent, so it keeps
+// web pages away as pushq does without keys.
 func (s *Server) Start(listen string, handler http.Handler, connected func()) (string, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -45,7 +48,7 @@ func (s *Server) Start(listen string, handler http.Handler, connected func()) (s
 		return "", fmt.Errorf("start the %s: %w", s.name, err)
 	}
 	s.server = &http.Server{
-		Handler: handler,
+		Handler: withoutWebPages(handler, listener.Addr()),
 		// No ReadTimeout and WriteTimeout: they would end hanging and slow requests.
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,

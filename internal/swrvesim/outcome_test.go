@@ -117,7 +117,7 @@ func sendRaw(t *testing.T, base, user string) error {
 	require.NoError(t, err)
 	defer connection.Close()
 	body := form(user).Encode()
-	_, err = fmt.Fprintf(connection, "POST /push HTTP/1.1\r\nHost: swrve\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", formMediaType, len(body), body)
+	_, err = fmt.Fprintf(connection, "POST /push HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", formMediaType, len(body), body)
 	require.NoError(t, err)
 	require.NoError(t, connection.SetReadDeadline(time.Now().Add(time.Minute)))
 	reader := bufio.NewReader(connection)
