@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,11 +21,6 @@ type History interface {
 	Search(ctx context.Context, query history.Query) (history.Page, error)
 }
 
-type historyListView struct {
-	Items []historyView `json:"items"`
-	Next  string        `json:"next,omitempty"`
-}
-
 type historyView struct {
 	Channel string   `json:"channel"`
 	EndedAt *string  `json:"endedAt"`
@@ -39,6 +35,11 @@ func (s *Server) searchHistory(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	leave, err := s.lists.enter(c.Request().Context(), caller(c))
+	if err != nil {
+		return err
+	}
+	defer leave()
 	page, err := s.History.Search(c.Request().Context(), query)
 	if errors.Is(err, history.ErrCursor) {
 		return invalid("", fieldError{"cursor", "is not one that a search has returned"})
@@ -46,11 +47,12 @@ func (s *Server) searchHistory(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	shown := historyListView{Items: make([]historyView, len(page.Entries)), Next: page.Next}
-	for place, entry := range page.Entries {
-		shown.Items[place] = historyView{Channel: entry.Channel, EndedAt: timeOrNull(entry.EndedAt), Push: view(entry.Report)}
-	}
-	return writeJSON(c, http.StatusOK, shown)
+	return s.streamJSON(c, func(out io.Writer) error {
+		return writePage(out, len(page.Entries), func(place int) any {
+			entry := page.Entries[place]
+			return historyView{Channel: entry.Channel, EndedAt: timeOrNull(entry.EndedAt), Push: view(entry.Report)}
+		}, page.Next)
+	})
 }
 
 // historyQuery reads the query; every mistake in it is named.

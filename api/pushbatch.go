@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -20,13 +22,15 @@ import (
 const (
 	// maxBatchItems is how many pushes a batch may hold.
 	maxBatchItems = 10_000
-	// maxBatches bounds the memory for batches: so many at a time.
+	// maxBatches bounds the memory for batches: so many at a time, from when their
+	// body comes until their answer is taken.
 	maxBatches = 8
 	// batchConcurrency is how many pushes of a batch are on their way to Redis
 	// at a time.
 	batchConcurrency = 128
-	// batchReadTimeout lets 32 MiB arrive at 2.3 Mbit/s.
-	batchReadTimeout = 2 * time.Minute
+	// firstPiece is how much of a batch may come before it has a slot: as much as
+	// of a push.
+	firstPiece = 16 << 10
 	// batchPatience is how long Redis may take nothing.
 	batchPatience = time.Second
 	// batchTimeout ends the acceptance of a batch, with items left over.
@@ -51,30 +55,63 @@ func (s *Server) acceptBatch(c echo.Context) error {
 	if len(header.Values(idempotencyKeyHeader)) > 0 {
 		return invalid("", fieldError{idempotencyKeyHeader, "has no meaning for a batch: give each push its own idempotencyKey"})
 	}
-	results, err := s.takeBatch(c, mediaType)
+	started := time.Now()
+	body, leave, err := s.receiveBatch(c)
 	if err != nil {
 		return err
 	}
-	// The caller may be slow to read, which holds up no other batch.
-	if err := http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return fmt.Errorf("give the answer its time: %w", err)
+	defer leave()
+	if err := http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(batchTimeout + writeTimeout)); err != nil {
+		return fmt.Errorf("give a batch its time: %w", err)
 	}
-	return writeJSON(c, http.StatusOK, results)
+	results, err := s.takeBatch(c, body, mediaType, started)
+	if err != nil {
+		return err
+	}
+	return s.streamJSON(c, func(out io.Writer) error {
+		if err := writeArray(out, len(results), func(place int) any { return results[place] }); err != nil {
+			return err
+		}
+		_, err := io.WriteString(out, "\n")
+		return err
+	})
+}
+
+// receiveBatch reads the whole body. A caller who sends next to nothing keeps no other
+// batch out: the slot is taken when more than the first piece comes, or all is there.
+func (s *Server) receiveBatch(c echo.Context) (body []byte, leave func(), err error) {
+	if err := refuseLongBody(c, s.MaxBatchBytes); err != nil {
+		return nil, nil, err
+	}
+	request := c.Request()
+	coming := http.MaxBytesReader(c.Response(), request.Body, s.MaxBatchBytes)
+	first, err := io.ReadAll(io.LimitReader(coming, firstPiece))
+	if err != nil {
+		return nil, nil, bodyProblem(c, err)
+	}
+	if leave, err = s.batches.enter(request.Context(), caller(c)); err != nil {
+		answerAtOnce(c)
+		return nil, nil, err
+	}
+	if len(first) < firstPiece {
+		return first, leave, nil
+	}
+	var whole bytes.Buffer
+	whole.Grow(int(max(request.ContentLength, 0)) + bytes.MinRead)
+	whole.Write(first)
+	if _, err := whole.ReadFrom(&arrival{s.beginTransfer(c.Response()), coming}); err != nil {
+		leave()
+		return nil, nil, bodyProblem(c, err)
+	}
+	return whole.Bytes(), leave, nil
 }
 
 // takeBatch is done when every push has its result.
-func (s *Server) takeBatch(c echo.Context, mediaType string) ([]batchResult, error) {
-	started := time.Now()
-	leave, err := s.enterBatch(c.Request().Context())
+func (s *Server) takeBatch(c echo.Context, body []byte, mediaType string, started time.Time) ([]batchResult, error) {
+	items, err := splitBatch(body, mediaType)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
-	items, err := s.readBatch(c, mediaType)
-	if err != nil {
-		return nil, err
-	}
-
 	// Not the request's own context: the caller may be gone after the upload.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), batchTimeout)
 	defer cancel()
@@ -90,31 +127,7 @@ func (s *Server) takeBatch(c echo.Context, mediaType string) ([]batchResult, err
 	return b.results, nil
 }
 
-// enterBatch waits for one of the batches under way to leave, if there are too
-// many.
-func (s *Server) enterBatch(ctx context.Context) (leave func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.RedisTimeout)
-	defer cancel()
-	select {
-	case s.batchSlots <- struct{}{}:
-		return func() { <-s.batchSlots }, nil
-	case <-ctx.Done():
-		return nil, unavailable("unavailable", "Not accepted",
-			fmt.Sprintf("%d batches are under way here already. This one was not accepted; try again later.", maxBatches), 2)
-	}
-}
-
-// readBatch reads the whole body and splits it.
-func (s *Server) readBatch(c echo.Context, mediaType string) ([][]byte, error) {
-	control := http.NewResponseController(c.Response())
-	until := time.Now().Add(s.batchReadTimeout)
-	if err := errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until.Add(writeTimeout))); err != nil {
-		return nil, fmt.Errorf("give a batch its time: %w", err)
-	}
-	body, err := readBody(c, s.MaxBatchBytes)
-	if err != nil {
-		return nil, err
-	}
+func splitBatch(body []byte, mediaType string) ([][]byte, error) {
 	split := splitArray
 	if mediaType == ndjsonMediaType {
 		split = splitLines

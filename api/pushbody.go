@@ -42,30 +42,44 @@ func requireMediaType(header http.Header, allowed ...string) (string, error) {
 
 // readBody reads a request's body up to the limit.
 func readBody(c echo.Context, limit int64) ([]byte, error) {
-	tooLarge := func() error {
-		// Otherwise net/http waits for the rest before it sends the answer.
-		c.Response().Header().Set(echo.HeaderConnection, "close")
-		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "Too large",
-			fmt.Sprintf("The body is longer than %d bytes.", limit))
+	if err := refuseLongBody(c, limit); err != nil {
+		return nil, err
 	}
 	request := c.Request()
-	if request.ContentLength > limit {
-		return nil, tooLarge()
-	}
 	var body bytes.Buffer
 	body.Grow(int(max(request.ContentLength, 0)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(c.Response(), request.Body, limit))
-	var exceeded *http.MaxBytesError
-	switch {
-	case errors.As(err, &exceeded):
-		return nil, tooLarge()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, newProblem(http.StatusRequestTimeout, "timeout", "Timeout", "The body did not arrive in time.")
-	case err != nil:
-		return nil, invalid("The body could not be read to its end.")
+	if _, err := body.ReadFrom(http.MaxBytesReader(c.Response(), request.Body, limit)); err != nil {
+		return nil, bodyProblem(c, err)
 	}
 	return body.Bytes(), nil
 }
+
+// refuseLongBody does so before anything of it has come, if its length is known.
+func refuseLongBody(c echo.Context, limit int64) error {
+	if c.Request().ContentLength > limit {
+		return bodyProblem(c, &http.MaxBytesError{Limit: limit})
+	}
+	return nil
+}
+
+// bodyProblem is the answer to a body that could not be read.
+func bodyProblem(c echo.Context, err error) error {
+	var exceeded *http.MaxBytesError
+	switch {
+	case errors.As(err, &exceeded):
+		answerAtOnce(c)
+		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "Too large",
+			fmt.Sprintf("The body is longer than %d bytes.", exceeded.Limit))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return newProblem(http.StatusRequestTimeout, "timeout", "Timeout", "The body did not arrive in time.")
+	default:
+		return invalid("The body could not be read to its end.")
+	}
+}
+
+// answerAtOnce is for answers to a body that has not been read: net/http waits for the
+// rest of it otherwise.
+func answerAtOnce(c echo.Context) { c.Response().Header().Set(echo.HeaderConnection, "close") }
 
 // pushFields are the fields of a push, as their names are written in JSON.
 func pushFields(push *tasks.Push) []pushField {

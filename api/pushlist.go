@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
-	"net/http"
+	"io"
 	"slices"
 	"strconv"
 
@@ -14,27 +14,28 @@ import (
 
 const defaultPage = 50
 
-type listView struct {
-	Items []pushView `json:"items"`
-	Next  string     `json:"next,omitempty"`
-}
+// maxLists bounds the memory for pages of pushes: so many at a time.
+const maxLists = 16
 
 func (s *Server) listPushes(c echo.Context) error {
 	asked, err := s.listParameters(c)
 	if err != nil {
 		return err
 	}
+	leave, err := s.lists.enter(c.Request().Context(), caller(c))
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(c.Request().Context(), s.RedisTimeout)
 	defer cancel()
 	page, err := s.Reader.List(ctx, asked.channel, asked.state, asked.limit, asked.cursor)
 	if err != nil {
 		return err
 	}
-	shown := listView{Items: make([]pushView, len(page.Reports)), Next: page.Next}
-	for place, report := range page.Reports {
-		shown.Items[place] = view(report)
-	}
-	return writeJSON(c, http.StatusOK, shown)
+	return s.streamJSON(c, func(out io.Writer) error {
+		return writePage(out, len(page.Reports), func(place int) any { return view(page.Reports[place]) }, page.Next)
+	})
 }
 
 // A listing is what is asked for.

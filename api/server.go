@@ -100,8 +100,8 @@ type Server struct {
 	health *health
 
 	crossOrigin      http.CrossOriginProtection
-	batchSlots       chan struct{}
-	batchReadTimeout time.Duration
+	batches, lists   slots
+	transferGrace    time.Duration
 	unmappedWarnings *rate.Sometimes
 	wrongLogins      *rate.Sometimes
 }
@@ -116,8 +116,9 @@ func New(options Options) *Server {
 		keys:    newKeyring(options.APIKeys),
 		health:  newHealth(options.Checks),
 
-		batchSlots:       make(chan struct{}, maxBatches),
-		batchReadTimeout: batchReadTimeout,
+		batches:          newSlots("batches", maxBatches, options.APIKeys, options.RedisTimeout),
+		lists:            newSlots("lists of pushes", maxLists, options.APIKeys, options.RedisTimeout),
+		transferGrace:    transferGrace,
 		unmappedWarnings: newUnmappedWarnings(),
 		wrongLogins:      &rate.Sometimes{Interval: time.Second},
 	}

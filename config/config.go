@@ -54,7 +54,7 @@ type HTTP struct {
 	AllowAnonymous bool              `key:"allowAnonymous" default:"false" doc:"Allows listening on other addresses than loopback without API keys: everybody who reaches the address can then send pushes, whatever its name in Host is. Requests that browsers make for pages of other sites are refused all the same."`
 	TLS            HTTPTLS           `key:"tls"`
 	MaxBodyBytes   int64             `key:"maxBodyBytes" default:"16384" unit:"bytes" min:"128" max:"1048576" doc:"Largest body of one push or notification; anything larger is answered with 413. A notification of more than 64 KiB is refused with 400 whatever is set here."`
-	MaxBatchBytes  int64             `key:"maxBatchBytes" default:"33554432" unit:"bytes" min:"1048576" max:"268435456" doc:"Largest body of a batch of pushes; anything larger is answered with 413. A process takes up to 8 batches at a time, each of which may need two to three times this much memory."`
+	MaxBatchBytes  int64             `key:"maxBatchBytes" default:"33554432" unit:"bytes" min:"1048576" max:"268435456" doc:"Largest body of a batch of pushes; anything larger is answered with 413. A process takes up to 8 batches at a time, each of which may need two to three times this much memory, from when more than 16 KiB of its body has come until its answer is taken; of several API keys each has half of them. A body that comes, or an answer that is taken, with less than 256 KiB a second is cut off, except for ten seconds."`
 }
 
 // HTTPTLS names the files for HTTPS.
