@@ -128,7 +128,7 @@ func TestWhatTheChannelFCMNeeds(t *testing.T) {
 		"requests that just fit":      {with(v1, "PUSHQ_TEMPLATE_TRIES=10"), ""},
 		"not enabled":                 {[]string{"PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_SERVICEACCOUNT=" + hush}, ""},
 		"RabbitMQ by http":            {[]string{"PUSHQ_RABBITMQ_URL=http://user:" + hush + "@localhost"}, "must start with amqp:// or amqps://"},
-		"a password with a slash":     {[]string{"PUSHQ_RABBITMQ_URL=amqp://user:" + hush + "/%zz@localhost"}, "rabbitmq.url (PUSHQ_RABBITMQ_URL) is not a valid AMQP URL"},
+		"a password with a slash":     {[]string{"PUSHQ_RABBITMQ_URL=amqp://user:" + hush + "/%zz@localhost"}, "rabbitmq.url (PUSHQ_RABBITMQ_URL) has an @ behind the hosts"},
 		"no prefetch":                 {[]string{"PUSHQ_RABBITMQ_PREFETCH=0"}, "rabbitmq.prefetch"},
 		"history by words":            {[]string{"PUSHQ_HISTORY_POSTGRESURL=password=" + hush}, "must be postgres://"},
 		"history by http":             {[]string{"PUSHQ_HISTORY_POSTGRESURL=http://user:" + hush + "@localhost/db"}, "history.postgresUrl (PUSHQ_HISTORY_POSTGRESURL) must be postgres://"},

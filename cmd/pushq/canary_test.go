@@ -118,6 +118,11 @@ func (s shown) requireWithout(t *testing.T, texts ...string) {
 	}
 }
 
+// behind is the value with something before the secret, as its beginning.
+func (s secretSetting) behind(beginning string) string {
+	return strings.Replace(s.value, s.canary, beginning+s.canary, 1)
+}
+
 func (s secretSetting) line() string { return "PUSHQ_" + s.variable + "=" + s.value }
 
 // runOnce runs a command to its end; without the race detector it starts faster.
@@ -145,7 +150,7 @@ func TestSecretsInTheConfigurationAreNotShown(t *testing.T) {
 		// type, one with a blank, one under a name with a slip.
 		for _, wrong := range []string{
 			setting.canary, setting.value[:len(setting.value)-1], `["` + setting.canary + `"]`, `{"a":{"b":{"c":"` + setting.canary + `"}}}`,
-			setting.value + " \u00fc", "redis://" + setting.canary, "http://" + setting.canary + "@h", "redis://:" + setting.canary + "@h:x/y",
+			setting.value + " \u00fc", setting.behind("1/"), setting.behind("1?"), setting.behind("1#"), "redis://" + setting.canary, "http://" + setting.canary + "@h", "redis://:" + setting.canary + "@h:x/y",
 		} {
 			printed.runOnce(t, []string{"config", "check"}, "PUSHQ_"+setting.variable+"="+wrong)
 		}

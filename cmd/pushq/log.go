@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"pushq/internal/redisconn"
 	"pushq/internal/repeats"
 )
 
@@ -32,5 +33,5 @@ type redisLog struct {
 }
 
 func (l redisLog) Printf(ctx context.Context, format string, values ...any) {
-	l.log.DebugContext(ctx, "go-redis", slog.String("text", fmt.Sprintf(format, values...)))
+	l.log.DebugContext(ctx, "go-redis", slog.String("text", redisconn.WithoutArguments(fmt.Sprintf(format, values...))))
 }

@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"pushq/internal/loopback"
+	"pushq/internal/secreturl"
 )
 
 // CheckURL says what is wrong with the address of a RabbitMQ, amqp:// or amqps://
@@ -24,14 +25,17 @@ func CheckURL(text string) error {
 // IsOnThisHost reports whether the RabbitMQ of a URL that CheckURL accepts can be reached
 // from this host only.
 func IsOnThisHost(text string) bool {
-	uri, err := amqp.ParseURI(text)
-	return err == nil && loopback.Is(uri.Host)
+	read, err := readAddress(text)
+	return err == nil && loopback.Is(read.name)
 }
 
 // An address is what a URL says.
 type address struct {
 	url  string // a secret
+	name string // of the host
 	host string // host:port
+	// mask takes the password out of errors.
+	mask secreturl.Mask
 	// timeout is for everything until the connection can be used.
 	timeout time.Duration
 }
@@ -40,11 +44,18 @@ func readAddress(text string) (address, error) {
 	if !strings.HasPrefix(text, "amqp://") && !strings.HasPrefix(text, "amqps://") {
 		return address{}, errors.New("must start with amqp:// or amqps://")
 	}
-	uri, err := amqp.ParseURI(text)
+	parts, err := secreturl.Cut(text)
 	if err != nil {
-		return address{}, errors.New("is not a valid AMQP URL; special characters in the password are written as %XX")
+		return address{}, err
 	}
-	read := address{url: text, host: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), timeout: connectTimeout}
+	uri, err := amqp.ParseURI(parts.String())
+	if err != nil {
+		return address{}, errors.New("is not a valid AMQP URL; " + secreturl.Hint)
+	}
+	read := address{
+		url: parts.String(), name: uri.Host, host: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), timeout: connectTimeout,
+		mask: secreturl.NewMask([]string{parts.Password()}, uri.Username, uri.Host, uri.Vhost),
+	}
 	if uri.ConnectionTimeout > 0 {
 		read.timeout = time.Duration(uri.ConnectionTimeout) * time.Millisecond
 	}

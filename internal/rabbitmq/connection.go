@@ -65,7 +65,7 @@ func (a address) connect(ctx context.Context, name string, prepare func(*amqp.Co
 	if socket != nil {
 		_ = socket.Close() // the library leaves it open after some errors
 	}
-	return nil, fmt.Errorf("connect to RabbitMQ at %s: %w%s", a.host, err, advice(err))
+	return nil, fmt.Errorf("connect to RabbitMQ at %s: %w%s", a.host, a.mask.Error(err), advice(err))
 }
 
 // advice says what to do about a refusal.

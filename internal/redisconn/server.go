@@ -11,6 +11,7 @@ import (
 
 	"pushq/internal/certificates"
 	"pushq/internal/redisurl"
+	"pushq/internal/secreturl"
 )
 
 // A Server says how a Redis is reached.
@@ -92,6 +93,12 @@ type pipelining interface {
 // open prepares a client. It reads from masters only, so that everybody reads
 // what has been written before.
 func (t target) open(u use) pipelining {
+	client := t.openClient(u)
+	client.AddHook(maskHook{secreturl.NewMask([]string{t.options.Password, t.options.SentinelPassword}, t.options.Username, t.options.SentinelUsername)})
+	return client
+}
+
+func (t target) openClient(u use) pipelining {
 	u.timeout = max(u.timeout, t.patience)
 	options := t.options
 	options.PoolSize = u.pool

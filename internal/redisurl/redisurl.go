@@ -9,6 +9,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"pushq/internal/secreturl"
 )
 
 // The schemes.
@@ -39,12 +41,10 @@ type Address struct {
 // Redacted is the URL with xxxxx for its password.
 func (a Address) Redacted() string { return a.redacted }
 
-const examplePercent = "special characters in the password are written as %XX"
-
 // Parse reads a URL. Its errors quote nothing of it: a password with an
 // unescaped character may end up in any part.
 func Parse(text string) (Address, error) {
-	scheme, rest, _ := strings.Cut(text, "://")
+	scheme, _, _ := strings.Cut(text, "://")
 	address := Address{Scheme: strings.ToLower(scheme)}
 	several := false
 	switch address.Scheme {
@@ -55,26 +55,26 @@ func Parse(text string) (Address, error) {
 		return Address{}, errors.New("must start with redis://, rediss://, redis-socket://, redis-sentinel:// or redis-cluster://")
 	}
 
-	user, hosts, tail := split(rest)
-	list := strings.Split(hosts, ",")
+	parts, err := secreturl.Cut(text)
+	if err != nil {
+		return Address{}, err
+	}
+	list := strings.Split(parts.Hosts, ",")
 	if len(list) > 1 && !several {
 		return Address{}, errors.New("names several hosts; write redis-sentinel:// for sentinels or redis-cluster:// for a cluster")
 	}
-	parsed, err := url.Parse(address.Scheme + "://" + user + list[0] + tail)
+	parsed, err := url.Parse(address.Scheme + "://" + list[0] + parts.Tail)
 	if err != nil {
-		return Address{}, errors.New("is not a valid URL; " + examplePercent)
+		return Address{}, errors.New("is not a valid URL; " + secreturl.Hint)
 	}
-	if parsed.Fragment != "" {
-		return Address{}, errors.New("has a part after #; " + examplePercent)
-	}
-	address.redacted = address.Scheme + "://" + hosts + tail
-	if parsed.User != nil {
+	address.redacted = address.Scheme + "://" + parts.Hosts + parts.Tail
+	if parts.User != nil {
 		var hasPassword bool
-		address.User = parsed.User.Username()
-		if address.Password, hasPassword = parsed.User.Password(); !hasPassword {
+		address.User = parts.User.Username()
+		if address.Password, hasPassword = parts.User.Password(); !hasPassword {
 			return Address{}, errors.New("has a user without a password; a password alone is written as redis://:password@host")
 		}
-		address.redacted = address.Scheme + "://" + url.PathEscape(address.User) + ":xxxxx@" + hosts + tail
+		address.redacted = address.Scheme + "://" + url.UserPassword(address.User, "xxxxx").String() + "@" + parts.Hosts + parts.Tail
 	}
 	switch address.Scheme {
 	case Socket:
@@ -101,24 +101,13 @@ func first(err error) error {
 	return err
 }
 
-// split cuts what follows the scheme at the places where net/url does, which
-// knows one host only. user ends in @ unless it is empty.
-func split(rest string) (user, hosts, tail string) {
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
-		end = len(rest)
-	}
-	at := strings.LastIndex(rest[:end], "@") + 1
-	return rest[:at], rest[at:end], rest[end:]
-}
-
 func (a *Address) readHosts(hosts []string, defaultPort string) error {
 	seen := make(map[string]bool)
 	for _, host := range hosts {
 		parsed, err := url.Parse("redis://" + host)
 		switch {
 		case err != nil, strings.Contains(parsed.Hostname(), ":") && !strings.HasPrefix(host, "["):
-			return errors.New("has a host or port that is not valid; " + examplePercent)
+			return errors.New("has a host or port that is not valid; " + secreturl.Hint)
 		case parsed.Hostname() == "" && len(hosts) > 1:
 			return errors.New("has an empty place in its list of hosts; write " + a.Scheme + "://host:" + defaultPort + ",host:" + defaultPort)
 		case parsed.Hostname() == "":
