@@ -116,7 +116,7 @@ func (s *service) breakerCheck(service string) api.Check {
 func (s *service) historyCheck() api.Check {
 	return api.Check{Name: database, Degrades: true, Run: func(ctx context.Context) error {
 		if err := s.history.Check(ctx); err != nil {
-			return fmt.Errorf("postgresql does not answer: %w", err)
+			return fmt.Errorf("nothing can be written to postgresql: %w", err)
 		}
 		return nil
 	}}

@@ -133,7 +133,7 @@ func TestHealthShowsDatabaseAndBroker(t *testing.T) {
 	for _, process := range []*testenv.Process{worker, api} {
 		require.Equal(t, "degraded", awaitHealth(t, process, "database", degraded))
 		_, checks := readyHealth(t, process)
-		require.Contains(t, checks["database"].(map[string]any)["error"], "postgresql does not answer: ")
+		require.Contains(t, checks["database"].(map[string]any)["error"], "nothing can be written to postgresql: ")
 	}
 	require.Equal(t, "degraded", awaitHealth(t, worker, "message_broker", healthy))
 	require.Zero(t, scrape(t, worker).Series["pushq_history_connected"])

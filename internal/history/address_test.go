@@ -26,6 +26,8 @@ func TestIsOnThisHost(t *testing.T) {
 		{"postgres://localhost/pushq?host=database", "", false},
 		{"postgres:///pushq", "database", false},
 		{"postgres://user:p%@localhost/pushq", "", false},
+		{"postgres://user:p@localhost@database/pushq", "", false},
+		{"postgres://user:p@database@localhost/pushq", "", true},
 	} {
 		t.Setenv("PGHOST", test.environment)
 		require.Equal(t, test.want, IsOnThisHost(test.url), test.url)

@@ -16,6 +16,7 @@ func TestErrorsThatNeedSomebodySayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for code, advice := range map[string]string{
 		"28P01": "password of history.postgresUrl", "28000": "pg_hba.conf", "3D000": "create it", "42501": "GRANT", "25006": "primary", "53300": "max_connections",
+		"53100": "disk", "53200": "memory", "57P01": "shut down", "57P03": "starting", "58030": "disk",
 	} {
 		refusal := fmt.Errorf("connect: %w", &pgconn.PgError{Code: code, Message: "no"})
 		require.ErrorContains(t, explain(refusal), advice)

@@ -125,13 +125,32 @@ func TestCrashesUnderLoad(t *testing.T) {
 	require.Equal(t, []string{fmt.Sprintf("SENT %d", 1+written)}, w.values("SELECT format('%s %s', status, count(*)) FROM push_notifications GROUP BY status"))
 }
 
-// Errors name the server, and never the password.
+// Errors name the server, and never the password or a part of it, whatever that has in it.
 func TestPasswordStaysSecret(t *testing.T) {
 	t.Parallel()
-	const password = "canary-password"
-	log := &testenv.Log{}
-	store := openStore(t, "postgres://user:"+password+"@127.0.0.1:1/none", log)
-	err := store.Write(t.Context(), []Row{row(tasks.FCM, "01", sent(fcmPush("user", "welcome")))})
-	require.ErrorContains(t, err, "127.0.0.1")
-	require.NotContains(t, err.Error()+log.String(), password)
+	for written, password := range map[string]string{
+		"canary-password": "canary-password", "canary@canary-half": "canary@canary-half", "canary:@canary": "canary:@canary",
+		"canary%40%2F%3F%23%25%20%2Bcanary": "canary@/?#% +canary", "canary+&=;,[]^ü": "canary+&=;,[]^ü",
+	} {
+		log := &testenv.Log{}
+		store := openStore(t, "postgres://user:"+written+"@127.0.0.1:1,127.0.0.1:2/none", log)
+		require.Equal(t, password, store.pool.Config().ConnConfig.Password)
+		require.Equal(t, "127.0.0.1", store.pool.Config().ConnConfig.Host)
+		writeError := writeOne(t.Context(), store, "01")
+		_, searchError := store.Search(t.Context(), Query{Limit: 1})
+		for _, err := range []error{writeError, searchError, store.Check(t.Context())} {
+			require.ErrorContains(t, err, "127.0.0.1:1")
+			require.ErrorContains(t, err, "127.0.0.1:2")
+			require.NotContains(t, err.Error()+log.String(), "canary")
+		}
+	}
+}
+
+// Whatever a driver or a server says, the password is not in it.
+func TestErrorsOfOthersAreWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, "postgres://user@127.0.0.1:1/none?password=canary%40one&sslpassword=canary-two", &testenv.Log{})
+	quoting := fmt.Errorf("cannot use canary@one, canary%%40one and canary-two: %w", context.DeadlineExceeded)
+	require.EqualError(t, store.told(quoting), "cannot use [secret], [secret] and [secret]: context deadline exceeded")
+	require.ErrorIs(t, store.told(quoting), context.DeadlineExceeded)
 }

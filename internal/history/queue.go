@@ -54,7 +54,7 @@ func (s *Store) queue(batch *pgx.Batch, decoded decodedRow) (readable bool) {
 		err = queueRecord(batch, decoded.row.Channel, decoded.record)
 	}
 	if err != nil {
-		s.queueUnreadable(batch, decoded.row, err)
+		s.queueUnreadable(batch, decoded.row, err, storable)
 	}
 	return err == nil
 }
@@ -91,7 +91,8 @@ func queueRecord(batch *pgx.Batch, channel string, record tasks.Record) error {
 	return nil
 }
 
-func (s *Store) queueUnreadable(batch *pgx.Batch, row Row, reason error) {
+// queueUnreadable keeps a record byte for byte. written says how texts about it are stored.
+func (s *Store) queueUnreadable(batch *pgx.Batch, row Row, reason error, written func(string) string) {
 	s.log.Error("history: a record cannot be stored and is kept in unreadable_records",
 		slog.String("channel", row.Channel), slog.String("id", row.PushID), slog.Any("error", reason))
 	digest := sha256.Sum256(bytes.Join([][]byte{[]byte(row.Channel), []byte(row.PushID), row.Record}, []byte{0}))
@@ -99,5 +100,5 @@ func (s *Store) queueUnreadable(batch *pgx.Batch, row Row, reason error) {
 	if record == nil {
 		record = []byte{}
 	}
-	batch.Queue(insertUnreadable, digest[:], storable(row.Channel), storable(row.PushID), record, storable(reason.Error()))
+	batch.Queue(insertUnreadable, digest[:], written(row.Channel), written(row.PushID), record, written(reason.Error()))
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"pushq/tasks"
 )
@@ -61,8 +63,11 @@ func (s *Store) Search(ctx context.Context, query Query) (Page, error) {
 		return Page{}, err
 	}
 	page, err := s.search(ctx, text, arguments, query.Limit)
-	if err != nil {
-		return Page{}, fmt.Errorf("%w: %w", ErrUnavailable, explain(err))
+	switch {
+	case isUntranslatable(err):
+		return Page{}, nil // what the database cannot have is not in it
+	case err != nil:
+		return Page{}, fmt.Errorf("%w: %w", ErrUnavailable, s.told(err))
 	}
 	return page, nil
 }
@@ -116,16 +121,28 @@ LIMIT @limit`, arguments, nil
 }
 
 func (s *Store) search(ctx context.Context, text string, arguments pgx.NamedArgs, limit int) (Page, error) {
-	if err := s.migrate(ctx); err != nil {
-		return Page{}, err
+	var page Page
+	err := s.migrate(ctx)
+	if err == nil {
+		page, err = readPage(ctx, s.pool, text, arguments, limit)
 	}
-	page, err := s.page(ctx, text, arguments, limit)
+	if takesNoWrites(err) {
+		page, err = readPage(ctx, s.anyServer, text, arguments, limit)
+	}
 	s.noticeMissing(err)
 	return page, err
 }
 
-func (s *Store) page(ctx context.Context, text string, arguments pgx.NamedArgs, limit int) (Page, error) {
-	rows, err := s.pool.Query(ctx, text, arguments)
+// isUntranslatable reports whether the error is about a character that the encoding of the
+// database does not have.
+func isUntranslatable(err error) bool {
+	const untranslatableCharacter = "22P05"
+	refusal, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refusal.Code == untranslatableCharacter
+}
+
+func readPage(ctx context.Context, pool *pgxpool.Pool, text string, arguments pgx.NamedArgs, limit int) (Page, error) {
+	rows, err := pool.Query(ctx, text, arguments)
 	if err != nil {
 		return Page{}, err
 	}
@@ -138,7 +155,7 @@ func (s *Store) page(ctx context.Context, text string, arguments pgx.NamedArgs, 
 		page.Entries = entries[:limit]
 		page.Next = encodeCursor(page.Entries[limit-1].Report.Push)
 	}
-	return page, s.addAttempts(ctx, page.Entries)
+	return page, addAttempts(ctx, pool, page.Entries)
 }
 
 func scanEntry(row pgx.CollectableRow) (Entry, error) {
@@ -166,7 +183,7 @@ WHERE (push_id, push_created_at) IN (SELECT * FROM unnest(@ids::text[], @times::
 ORDER BY push_id, push_created_at, started_at, number`
 
 // addAttempts reads the attempts of all entries at once.
-func (s *Store) addAttempts(ctx context.Context, entries []Entry) error {
+func addAttempts(ctx context.Context, pool *pgxpool.Pool, entries []Entry) error {
 	type push struct {
 		id        string
 		createdAt tasks.Millis
@@ -178,7 +195,7 @@ func (s *Store) addAttempts(ctx context.Context, entries []Entry) error {
 		ids[place], times[place] = found.ID, found.CreatedAt.Time()
 		places[push{found.ID, found.CreatedAt}] = place
 	}
-	rows, err := s.pool.Query(ctx, attemptsOf, pgx.NamedArgs{"ids": ids, "times": times})
+	rows, err := pool.Query(ctx, attemptsOf, pgx.NamedArgs{"ids": ids, "times": times})
 	if err != nil {
 		return err
 	}

@@ -4,24 +4,25 @@ package history
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"pushq/internal/loopback"
+	"pushq/internal/secreturl"
 )
 
 // Store is a history in a PostgreSQL database. It is safe for concurrent use, by many
 // processes too.
 type Store struct {
-	pool *pgxpool.Pool
-	log  *slog.Logger
+	pool *pgxpool.Pool // to servers that take writes
+	// anyServer is for searches while no server takes writes.
+	anyServer *pgxpool.Pool
+	log       *slog.Logger
+	mask      secreturl.Mask
 	// timeout bounds one transaction.
 	timeout time.Duration
 
@@ -29,6 +30,8 @@ type Store struct {
 	schema    atomic.Int32  // what is known of the tables: see schema.go
 
 	written, putAside, failures atomic.Int64 // see Stats
+	// noRoom is the last transaction, if there was no room for what it had to write.
+	noRoom atomic.Pointer[refusedWrite]
 }
 
 // Stats are a Store's numbers so far.
@@ -40,61 +43,15 @@ type Stats struct {
 
 const (
 	connectTimeout = 3 * time.Second // unless the URL has a connect_timeout
+	// pingTimeout is how long a connection that has been idle may take to answer; then
+	// another one is made.
+	pingTimeout = 2 * time.Second
 	// callTimeout is long for a database that works, and short for a caller that can
 	// only come again.
 	callTimeout = 10 * time.Second
 	// closeTimeout is how long a stop waits for the database.
 	closeTimeout = time.Second
 )
-
-// These quote nothing: pgx leaves a password out only where it recognizes one.
-var (
-	errURL        = errors.New("must be postgres://user:password@host:5432/database, with what is special in the password percent-encoded")
-	errParameters = errors.New("has a parameter that cannot be used, " +
-		"or a parameter (sslrootcert, sslcert, sslkey) names a file that cannot be used")
-)
-
-// CheckURL says whether the address of a database can be read, with the files that it
-// names. It quotes nothing of it.
-func CheckURL(text string) error {
-	_, err := readURL(text)
-	return err
-}
-
-func readURL(text string) (*pgxpool.Config, error) {
-	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
-		return nil, errURL
-	}
-	config, err := pgxpool.ParseConfig(text)
-	if err == nil {
-		return config, nil
-	}
-	address, _, _ := strings.Cut(text, "?")
-	if _, err := pgxpool.ParseConfig(address); err == nil {
-		return nil, errParameters
-	}
-	return nil, errURL
-}
-
-// IsOnThisHost reports whether the database of a URL that CheckURL accepts is one of this
-// host: at a loopback address or a Unix socket. Of several hosts, all must be.
-func IsOnThisHost(url string) bool {
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil || !isOnThisHost(config.ConnConfig.Host, config.ConnConfig.Port) {
-		return false
-	}
-	for _, other := range config.ConnConfig.Fallbacks {
-		if !isOnThisHost(other.Host, other.Port) {
-			return false
-		}
-	}
-	return true
-}
-
-func isOnThisHost(host string, port uint16) bool {
-	network, _ := pgconn.NetworkAddress(host, port)
-	return network == "unix" || loopback.Is(host)
-}
 
 // Open prepares a history in the database of a postgres:// URL. The database is connected to
 // when the history is first used, and then given its tables; it may be away before that and
@@ -107,14 +64,27 @@ func Open(ctx context.Context, url string, log *slog.Logger) (*Store, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
-	if parameters := config.ConnConfig.RuntimeParams; parameters["application_name"] == "" {
+	parameters := config.ConnConfig.RuntimeParams
+	if parameters["application_name"] == "" {
 		parameters["application_name"] = "pushq"
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("open the history: %w", err)
+	// It is what pgx writes, whatever the database or the role are set to.
+	parameters["client_encoding"] = "UTF8"
+	config.PingTimeout = pingTimeout
+	anyServer := config.Copy()
+	anyServer.MinConns, anyServer.MinIdleConns = 0, 0
+	if config.ConnConfig.ValidateConnect == nil { // no target_session_attrs
+		config.ConnConfig.ValidateConnect = requireWritable
 	}
-	return &Store{pool: pool, log: log, timeout: callTimeout, migrating: make(chan struct{}, 1)}, nil
+	store := &Store{log: log, mask: maskOf(url, &config.ConnConfig.Config), timeout: callTimeout, migrating: make(chan struct{}, 1)}
+	if store.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, store.told(fmt.Errorf("open the history: %w", err))
+	}
+	if store.anyServer, err = pgxpool.NewWithConfig(ctx, anyServer); err != nil {
+		store.pool.Close()
+		return nil, store.told(fmt.Errorf("open the history: %w", err))
+	}
+	return store, nil
 }
 
 // Close ends the connections. No call may be under way. It does not wait for long for a
@@ -123,6 +93,7 @@ func (s *Store) Close() {
 	closed := make(chan struct{})
 	go func() {
 		s.pool.Close()
+		s.anyServer.Close()
 		close(closed)
 	}()
 	select {
@@ -136,12 +107,36 @@ func (s *Store) Stats() Stats {
 	return Stats{Written: s.written.Load(), PutAside: s.putAside.Load(), Failures: s.failures.Load()}
 }
 
-// Check returns an error if the database does not answer, or cannot be given its tables.
+// Check returns an error if nothing can be written: the database does not answer, cannot be
+// given its tables, takes no writes from this user, or had no room for the last ones.
 func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	if err := s.migrate(ctx); err != nil {
-		return explain(err)
+	err := s.migrate(ctx)
+	if err == nil {
+		err = s.pool.SendBatch(ctx, emptyWrites()).Close()
+		s.noticeMissing(err)
 	}
-	return explain(s.pool.Ping(ctx))
+	s.noticeUnwell(err)
+	if err == nil {
+		err = s.noRoomLately()
+	}
+	return s.told(err)
 }
+
+// emptyWrites write nothing, and are refused where rows would be.
+func emptyWrites() *pgx.Batch {
+	batch := &pgx.Batch{}
+	for _, statement := range []string{
+		"INSERT INTO push_notifications (id) SELECT '' WHERE false",
+		"INSERT INTO send_attempts (push_id) SELECT '' WHERE false",
+		"INSERT INTO audit_logs (push_id) SELECT '' WHERE false",
+		"INSERT INTO unreadable_records (push_id) SELECT '' WHERE false",
+	} {
+		batch.Queue(statement)
+	}
+	return batch
+}
+
+// told is an error as others are told of it: with what to do about it, and without secrets.
+func (s *Store) told(err error) error { return s.mask.Error(explain(err)) }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -20,6 +21,20 @@ const replacement = "\uFFFD"
 // refuses.
 func storable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, replacement), "\x00", replacement)
+}
+
+// asciiText is the text with everything but ASCII written as \u00e9, which PostgreSQL takes
+// whatever the encoding of the database is.
+func asciiText(text string) string {
+	var ascii strings.Builder
+	for _, character := range storable(text) {
+		if character < utf8.RuneSelf {
+			ascii.WriteRune(character)
+		} else {
+			ascii.WriteString(strings.Trim(strconv.QuoteToASCII(string(character)), `"`))
+		}
+	}
+	return ascii.String()
 }
 
 // storableJSON is JSON without what jsonb refuses: in texts U+0000 and halves of surrogate

@@ -42,7 +42,7 @@ func (s *Store) Write(ctx context.Context, rows []Row) error {
 		return cmp.Or(strings.Compare(a.row.PushID, b.row.PushID), cmp.Compare(a.record.Push.CreatedAt, b.record.Push.CreatedAt))
 	})
 	if err := s.write(ctx, ordered); err != nil {
-		return fmt.Errorf("write to the history: %w", explain(err))
+		return fmt.Errorf("write to the history: %w", s.told(err))
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (s *Store) write(ctx context.Context, rows []decodedRow) error {
 	err := s.run(ctx, batch)
 	if err != nil && refusesData(err) && len(rows) == 1 {
 		batch, putAside = &pgx.Batch{}, 1
-		s.queueUnreadable(batch, rows[0].row, err)
+		s.queueUnreadable(batch, rows[0].row, err, asciiText)
 		err = s.run(ctx, batch)
 	}
 	switch {
@@ -83,6 +83,8 @@ func (s *Store) run(ctx context.Context, batch *pgx.Batch) (err error) {
 		if err != nil && !refusesData(err) && !errors.Is(err, context.Canceled) {
 			s.failures.Add(1)
 		}
+		s.noticeRoom(err)
+		s.noticeUnwell(err)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -100,5 +102,5 @@ func (s *Store) run(ctx context.Context, batch *pgx.Batch) (err error) {
 // data that cannot be (class 22 of SQLSTATE), that break a rule (23) or are too much (54).
 func refusesData(err error) bool {
 	refusal, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && slices.Contains([]string{"22", "23", "54"}, refusal.Code[:min(2, len(refusal.Code))])
+	return ok && slices.Contains([]string{"22", "23", "54"}, classOf(refusal))
 }

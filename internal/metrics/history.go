@@ -10,7 +10,7 @@ import (
 
 var (
 	historyConnected = prometheus.NewDesc("pushq_history_connected",
-		"1 if the database of the history has answered during this scrape.", nil, nil)
+		"1 if the history can be written: a server that takes writes has answered during this scrape, and has had room for the last rows.", nil, nil)
 	historyRecords = prometheus.NewDesc("pushq_history_records_total",
 		"Records that this process has written to the history: as what they tell, or put aside because they cannot be stored.", []string{"result"}, nil)
 	historyFailures = prometheus.NewDesc("pushq_history_failed_transactions_total",

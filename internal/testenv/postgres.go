@@ -43,9 +43,40 @@ func StartPostgres(t testing.TB, arguments ...string) *Postgres {
 
 func startPostgres(t testing.TB, reserve portReserver, arguments []string) *Postgres {
 	t.Helper()
-	p := &Postgres{t: t, arguments: arguments}
-	initdb, err := FindPostgres("initdb")
+	p := newPostgres(t, arguments)
+	p.run("initdb", "--pgdata", p.data(), "--username", "test", "--auth", "trust", "--no-sync", "--encoding", "UTF8", "--locale", "C")
+	p.startOnAPort(reserve)
+	return p
+}
+
+// StartStandby starts a hot standby of the server: it follows it, and can be read from. It is
+// killed when the test ends, like every server.
+func (p *Postgres) StartStandby(t testing.TB) *Postgres {
+	t.Helper()
+	standby := newPostgres(t, p.arguments)
+	standby.run("pg_basebackup", "--dbname", p.URL(), "--pgdata", standby.data(), "--write-recovery-conf", "--checkpoint", "fast", "--no-sync")
+	standby.startOnAPort(reservePort)
+	return standby
+}
+
+// Promote makes a standby the primary, and returns when it takes writes.
+func (p *Postgres) Promote(t testing.TB) {
+	t.Helper()
+	connection, err := pgx.Connect(t.Context(), p.URL())
 	p.check(err)
+	defer func() { _ = connection.Close(context.WithoutCancel(t.Context())) }()
+	var promoted bool
+	p.check(connection.QueryRow(t.Context(), "SELECT pg_promote()").Scan(&promoted))
+	if !promoted {
+		p.check(errors.New("it was not promoted in time"))
+	}
+}
+
+// newPostgres prepares a directory for a server.
+func newPostgres(t testing.TB, arguments []string) *Postgres {
+	t.Helper()
+	p := &Postgres{t: t, arguments: arguments}
+	var err error
 	p.server, err = FindPostgres("postgres")
 	p.check(err)
 	p.account, err = postgresAccount()
@@ -57,20 +88,31 @@ func startPostgres(t testing.TB, reserve portReserver, arguments []string) *Post
 	if p.account != nil {
 		p.check(os.Chown(p.directory, int(p.account.Uid), int(p.account.Gid)))
 	}
-	command := exec.Command(initdb, "--pgdata", p.data(), "--username", "test", "--auth", "trust", "--no-sync", "--encoding", "UTF8", "--locale", "C")
-	command.Dir = p.directory
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: p.account}
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, output)
-	}
-	p.check(startOnPorts(t, reserve, 1, func(ports []int) error {
-		p.port = ports[0]
-		return p.start()
-	}))
 	return p
 }
 
-// Addr returns the server's address, 127.0.0.1:port.
+// run runs a program of PostgreSQL to its end.
+func (p *Postgres) run(program string, arguments ...string) {
+	p.t.Helper()
+	path, err := FindPostgres(program)
+	p.check(err)
+	command := exec.Command(path, arguments...)
+	command.Dir = p.directory
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: p.account}
+	if output, err := command.CombinedOutput(); err != nil {
+		p.t.Fatalf("%s: %v\n%s", program, err, output)
+	}
+}
+
+func (p *Postgres) startOnAPort(reserve portReserver) {
+	p.t.Helper()
+	p.check(startOnPorts(p.t, reserve, 1, func(ports []int) error {
+		p.port = ports[0]
+		return p.start()
+	}))
+}
+
+// Addr returns the server's address, 127.0.0.1:port; it stays the same over Stop and Start.
 func (p *Postgres) Addr() string { return loopback(p.port) }
 
 // URL returns where its database is; it stays the same over Stop and Start.
