@@ -53,8 +53,9 @@ func TestBreakersAndFollowersAreAskedFor(t *testing.T) {
 
 type consumer struct{ trouble error }
 
-func (c consumer) Healthy() error  { return c.trouble }
-func (c consumer) Reconnects() int { return 3 }
+func (c consumer) Connected() bool             { return c.trouble == nil }
+func (c consumer) OldestInHand() time.Duration { return 90 * time.Second }
+func (c consumer) Reconnects() int             { return 3 }
 
 type database struct {
 	check func(context.Context) error
@@ -85,6 +86,7 @@ func TestWhetherOthersAreConnected(t *testing.T) {
 			require.Less(t, time.Since(started), time.Minute, "bounded")
 			require.Equal(t, test.connected, series["pushq_rabbitmq_connected"])
 			require.Equal(t, test.connected, series["pushq_history_connected"])
+			require.Equal(t, 90.0, series["pushq_rabbitmq_oldest_in_hand_seconds"])
 			require.Equal(t, 3.0, series["pushq_rabbitmq_reconnects_total"])
 			require.Equal(t, 5.0, series[`pushq_history_records_total{result="written"}`])
 			require.Equal(t, 1.0, series[`pushq_history_records_total{result="put_aside"}`])

@@ -107,10 +107,7 @@ func (c *Consumer) Run(ctx context.Context) {
 // *OverdueError if one is in hand for too long, which may be the first of many. It asks
 // nobody.
 func (c *Consumer) Healthy() error {
-	c.mutex.Lock()
-	trouble := c.trouble
-	c.mutex.Unlock()
-	if trouble != nil {
+	if trouble := c.disconnected(); trouble != nil {
 		return trouble
 	}
 	if longest, found := c.inHand.longest(); found {
@@ -119,6 +116,25 @@ func (c *Consumer) Healthy() error {
 		}
 	}
 	return nil
+}
+
+// Connected reports whether RabbitMQ sends messages, whatever becomes of them.
+func (c *Consumer) Connected() bool { return c.disconnected() == nil }
+
+func (c *Consumer) disconnected() error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.trouble
+}
+
+// OldestInHand is how long the message that has been in hand longest has been so; 0 without
+// one.
+func (c *Consumer) OldestInHand() time.Duration {
+	longest, found := c.inHand.longest()
+	if !found {
+		return 0
+	}
+	return time.Since(longest.since)
 }
 
 // Reconnects counts the connections that messages were taken over after the first one.

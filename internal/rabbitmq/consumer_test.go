@@ -199,9 +199,14 @@ func testOverdue(w *world) {
 	waitUntil("a message has been in hand for ")
 	close(release)
 	waitUntil(" and cannot be taken: WRONGTYPE, for one")
+	require.True(w, consumer.Connected())
+	require.Greater(w, consumer.OldestInHand(), 100*time.Millisecond)
 	mended.Store(true)
 	testenv.EventuallyNoError(w, patience, consumer.Healthy)
 	w.requireReady(0)
+	testenv.Eventually(w, patience, "nothing in hand", func() bool { return consumer.OldestInHand() == 0 })
+	consumer.stop()
+	require.False(w, consumer.Connected())
 }
 
 func testStop(w *world) {
