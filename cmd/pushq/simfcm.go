@@ -40,7 +40,8 @@ While it runs:
   curl -X POST 'URL/_sim/outcome?prefix=503-'   every message ends as if its token began so
   curl -X POST 'URL/_sim/outcome'               as before
   curl -X POST 'URL/_sim/token?fault=hang'      so does the token endpoint: also reset,
-                                                invalid_grant, html, NNN; &life=30s
+                                                invalid_grant, html, linebreak, NNN;
+                                                &life=30s
   curl -X POST 'URL/_sim/revoke'                access tokens are not valid any more`,
 		Example: `  pushq sim fcm --service-account account.json
   PUSHQ_FCM_ENABLED=true PUSHQ_FCM_URL=http://127.0.0.1:8091 PUSHQ_FCM_SERVICEACCOUNT_FILE=account.json \

@@ -1,18 +1,22 @@
 package fcm
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/jwt"
 
+	"pushq/internal/exchange"
 	"pushq/internal/metrics"
 	"pushq/internal/serviceaccount"
 )
@@ -24,11 +28,15 @@ const (
 	tokenTimeout = 5 * time.Second
 	// usualLife is that of a token whose life is not told.
 	usualLife = time.Hour
+	// longestLife is the most that is believed of a token.
+	longestLife = 24 * time.Hour
 	// A new token is fetched after renewAfter of the old one's life. The old one is used
 	// until endMargin before its end, or for shortUse of its life if that is more.
 	renewAfter = 0.8
 	endMargin  = 10 * time.Second
 	shortUse   = 0.95
+
+	maxTokenAnswer = 64 << 10
 
 	// failurePause keeps the error of a fetch for those who come after it.
 	failurePause = time.Second
@@ -182,46 +190,88 @@ func fetchOutcome(err error) string {
 	}
 }
 
-// fetch asks the token endpoint.
+// fetch asks the token endpoint. The library signs the assertion and makes the request; what
+// the answer says is read here, as that of every service.
 func (s *tokenSource) fetch() (accessToken, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.timeout)
 	defer cancel()
+	transport := &answerTransport{ctx: ctx, next: s.transport}
 	client := &http.Client{
-		Transport: boundTransport{ctx, s.transport},
+		Transport: transport,
 		// The signed assertion is for nobody else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	// The library would keep the token, too; its source is used once.
-	token, err := s.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
+	_, err := s.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
+	switch answer := transport.answer; {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return accessToken{}, &tokenError{text: fmt.Sprintf("timeout after %s", s.timeout)}
+	case answer == nil:
+		return accessToken{}, &tokenError{text: err.Error()}
+	case !success(answer.Status):
+		return accessToken{}, explain(*answer)
+	default:
+		return s.read(*answer)
+	}
+}
+
+// read finds the access token in an answer of 2xx.
+func (s *tokenSource) read(answer exchange.Answer) (accessToken, error) {
+	body, _ := answer.Object()
+	value := body.Text("access_token")
 	switch {
-	case err != nil:
-		return accessToken{}, s.explain(ctx, err)
-	case token.AccessToken == "":
-		return accessToken{}, &tokenError{text: "the token endpoint answered without an access token"}
+	case value == "":
+		return accessToken{}, &tokenError{text: fmt.Sprintf("the token endpoint answered %d without an access token", answer.Status)}
+	case !fitsHeader(value):
+		return accessToken{}, &tokenError{text: "the token endpoint answered with an access token that cannot be in a header"}
 	}
-	life := usualLife
-	if !token.Expiry.IsZero() {
-		life = time.Until(token.Expiry)
-	}
-	now := s.now()
+	life, now := lifeOf(body), s.now()
 	return accessToken{
-		value:     token.AccessToken,
+		value:     value,
 		renewAt:   now.Add(part(life, renewAfter)),
 		goodUntil: now.Add(max(life-endMargin, part(life, shortUse))),
 	}, nil
 }
 
-func part(of time.Duration, share float64) time.Duration { return time.Duration(share * float64(of)) }
-
-// boundTransport ends requests with a context of its own: the library makes them without
-// one.
-type boundTransport struct {
-	ctx  context.Context
-	next http.RoundTripper
+// fitsHeader reports whether a token can be sent: one with line breaks, blanks or other
+// characters than ASCII's is no token (RFC 6750, section 2.1), and no request could be made
+// with it.
+func fitsHeader(token string) bool {
+	return !strings.ContainsFunc(token, func(char rune) bool { return char <= ' ' || char > '~' })
 }
 
-func (t boundTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	return t.next.RoundTrip(request.WithContext(t.ctx))
+// lifeOf is how long a token is good: so many seconds, a number or a text that has one.
+func lifeOf(body exchange.Object) time.Duration {
+	text := body.Text("expires_in")
+	if number, isNumber := body.Number("expires_in"); isNumber {
+		text = number.String()
+	}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || !(seconds > 0) {
+		return usualLife
+	}
+	return time.Duration(min(seconds, longestLife.Seconds()) * float64(time.Second))
+}
+
+func part(of time.Duration, share float64) time.Duration { return time.Duration(share * float64(of)) }
+
+// answerTransport ends requests with a context of its own, as the library makes them
+// without one, and keeps the answer.
+type answerTransport struct {
+	ctx    context.Context
+	next   http.RoundTripper
+	answer *exchange.Answer // nil if there was none
+}
+
+func (t *answerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request.WithContext(t.ctx))
+	if err != nil {
+		return nil, err
+	}
+	body, cut := exchange.ReadBody(response, maxTokenAnswer)
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	t.answer = &exchange.Answer{Status: response.StatusCode, Header: response.Header, Body: body, Cut: cut}
+	return response, nil
 }
 
 // A tokenError says why there is no access token.
@@ -233,25 +283,16 @@ type tokenError struct {
 
 func (e *tokenError) Error() string { return "no access token: " + e.text }
 
-// explain reads the error of a fetch. The library wraps only the endpoint's own ones.
-func (s *tokenSource) explain(ctx context.Context, err error) *tokenError {
-	var answered *oauth2.RetrieveError
-	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &tokenError{text: fmt.Sprintf("timeout after %s", s.timeout)}
-	case !errors.As(err, &answered):
-		return &tokenError{text: err.Error()}
+// explain says why an answer has no token. What is not in the endpoint's own words refuses
+// nobody: it may be a proxy's.
+func explain(answer exchange.Answer) *tokenError {
+	body, _ := answer.Object()
+	said := body.Text("error")
+	if said == "" {
+		return &tokenError{text: fmt.Sprintf("the token endpoint answered %d", answer.Status)}
 	}
-	status := answered.Response.StatusCode
-	var said struct {
-		Error       string `json:"error"`
-		Description string `json:"error_description"`
-	}
-	if json.Unmarshal(answered.Body, &said) != nil || said.Error == "" { // not the endpoint's own words
-		return &tokenError{text: fmt.Sprintf("the token endpoint answered %d", status)}
-	}
-	failure := &tokenError{text: fmt.Sprintf("the token endpoint answered %d, %s: %s", status, said.Error, said.Description)}
-	if status < http.StatusInternalServerError && status != http.StatusTooManyRequests {
+	failure := &tokenError{text: fmt.Sprintf("the token endpoint answered %d, %s: %s", answer.Status, said, body.Text("error_description"))}
+	if answer.Status < http.StatusInternalServerError && answer.Status != http.StatusTooManyRequests {
 		failure.refused = true
 		failure.text += " (is the key of fcm.serviceAccount still valid, and this host's clock right?)"
 	}

@@ -168,7 +168,8 @@ func TestFaultsOfTheTokenEndpoint(t *testing.T) {
 	}{
 		fcmsim.TokenHangs:        {"timeout after 500ms", false},
 		fcmsim.TokenResets:       {"connection reset", false},
-		fcmsim.TokenIsAPage:      {"cannot fetch token", false},
+		fcmsim.TokenIsAPage:      {"answered 200 without an access token", false},
+		fcmsim.TokenNotAHeader:   {"that cannot be in a header", false},
 		"503":                    {"answered 503", false},
 		"429":                    {"answered 429", false},
 		"404":                    {"answered 404", false}, // not the endpoint's own words
@@ -214,6 +215,25 @@ func TestStrangeTokens(t *testing.T) {
 {"access_token":"t","token_type":"Bearer"}`, time.Hour, ""},
 		"no life":     {"200 OK\n" + `{"access_token":"t","expires_in":0}`, time.Hour, ""},
 		"short life":  {"200 OK\n" + `{"access_token":"t","expires_in":10}`, 10 * time.Second, ""},
+		"text life":   {"200 OK\n" + `{"access_token":"t","expires_in":"10","token_type":7}`, 10 * time.Second, ""},
+		"part life":   {"200 OK\n" + `{"access_token":"t","expires_in":9.5e0}`, 9500 * time.Millisecond, ""},
+		"odd life":    {"200 OK\n" + `{"access_token":"t","expires_in":{}}`, time.Hour, ""},
+		"word life":   {"200 OK\n" + `{"access_token":"t","expires_in":"soon"}`, time.Hour, ""},
+		"past life":   {"200 OK\n" + `{"access_token":"t","expires_in":-10}`, time.Hour, ""},
+		"endless":     {"200 OK\n" + `{"access_token":"t","expires_in":1e999}`, 24 * time.Hour, ""},
+		"with a mark": {"201 OK\n\ufeff" + `{"access_token":"t"}`, time.Hour, ""},
+		"line break":  {"200 OK\n" + `{"access_token":"t\nX-Other: 1"}`, 0, "cannot be in a header"},
+		"line end":    {"200 OK\n" + `{"access_token":"t\r\n"}`, 0, "cannot be in a header"},
+		"blank":       {"200 OK\n" + `{"access_token":" "}`, 0, "cannot be in a header"},
+		"nul":         {"200 OK\n" + `{"access_token":"t\u0000"}`, 0, "cannot be in a header"},
+		"not ASCII":   {"200 OK\n" + `{"access_token":"tök"}`, 0, "cannot be in a header"},
+		"a number":    {"200 OK\n" + `{"access_token":7}`, 0, "without an access token"},
+		"cut":         {"200 OK\n" + `{"access_token":"t"`, 0, "without an access token"},
+		"a list":      {"200 OK\n" + `[{"access_token":"t"}]`, 0, "without an access token"},
+		"no content":  {"202 OK\n", 0, "answered 202 without an access token"},
+		"said in 200": {"200 OK\n" + `{"error":"invalid_grant"}`, 0, "without an access token"},
+		"odd error":   {"400 No\n" + `{"error":"invalid_grant","error_description":["x"]}`, 0, "answered 400, invalid_grant: "},
+		"other form":  {"400 No\n" + `{"error":{"code":400}}`, 0, "the token endpoint answered 400"},
 		"no token":    {"200 OK\n" + `{"expires_in":10}`, 0, "without an access token"},
 		"empty token": {"200 OK\n" + `{"access_token":"","expires_in":10}`, 0, "without an access token"},
 		"redirect":    {"307 Moved\n{}", 0, "answered 307"},
@@ -236,6 +256,7 @@ func TestStrangeTokens(t *testing.T) {
 			require.Zero(t, simulator.Stats().TokenRequests, "a redirect was followed")
 			if test.life == 0 {
 				require.ErrorContains(t, err, test.says)
+				require.Empty(t, provider.tokens.token, "kept")
 				return
 			}
 			require.NoError(t, err)
@@ -244,6 +265,30 @@ func TestStrangeTokens(t *testing.T) {
 			require.Less(t, time.Until(provider.tokens.token.goodUntil), test.life)
 		})
 	}
+}
+
+// A token that cannot be sent is not kept: the next attempt has a good one.
+func TestATokenThatCannotBeSentIsFetchedAnew(t *testing.T) {
+	t.Parallel()
+	simulator, provider := startProvider(t, V1)
+	move := movable(provider)
+	require.NoError(t, simulator.SetToken(fcmsim.TokenNotAHeader, 0))
+	require.Equal(t, handlers.Outcome{
+		Verdict: handlers.Retryable, ErrorType: tasks.ErrorFCM, ServiceFailed: true,
+		ErrorMessage: "no access token: the token endpoint answered with an access token that cannot be in a header",
+	}, provider.send(t.Context(), messageTo("ann")))
+	require.Zero(t, simulator.Stats().Requests)
+	require.NoError(t, simulator.SetToken("", 0))
+	move(2 * failurePause)
+	delivers(t, provider, 5)
+	require.Equal(t, 2, simulator.Stats().TokenRequests)
+
+	// Nor does one take the place of another that is good.
+	require.NoError(t, simulator.SetToken(fcmsim.TokenNotAHeader, 0))
+	move(55 * time.Minute)
+	delivers(t, provider, 5)
+	testenv.Eventually(t, 10*time.Second, "the attempt to renew", func() bool { return simulator.Stats().TokenRequests == 3 })
+	delivers(t, provider, 5)
 }
 
 func TestCloseGivesUpFetchingAToken(t *testing.T) {

@@ -23,16 +23,17 @@ const (
 	TokenHangs        = "hang"
 	TokenResets       = "reset"
 	TokenInvalidGrant = "invalid_grant"
-	TokenIsAPage      = "html" // 200 and a page, as from a proxy
+	TokenIsAPage      = "html"      // 200 and a page, as from a proxy
+	TokenNotAHeader   = "linebreak" // an access token with a line break in it
 )
 
 // SetToken changes what the token endpoint does with requests that arrive from now on:
 // one of the faults, a status such as "503", or "" for none. A life of 0 leaves that of
 // its tokens as it is.
 func (s *Simulator) SetToken(fault string, life time.Duration) error {
-	known := []string{"", TokenHangs, TokenResets, TokenInvalidGrant, TokenIsAPage}
+	known := []string{"", TokenHangs, TokenResets, TokenInvalidGrant, TokenIsAPage, TokenNotAHeader}
 	if _, isStatus := statusOf(fault); !isStatus && !slices.Contains(known, fault) {
-		return fmt.Errorf("token fault %q: use hang, reset, invalid_grant, html, a status from 400 to 599, or nothing", fault)
+		return fmt.Errorf("token fault %q: use hang, reset, invalid_grant, html, linebreak, a status from 400 to 599, or nothing", fault)
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -78,6 +79,8 @@ func (s *Simulator) serveToken(w http.ResponseWriter, r *http.Request) {
 		write(w, page(http.StatusOK))
 	case isStatus:
 		write(w, page(status))
+	case fault == TokenNotAHeader:
+		writeJSON(w, http.StatusOK, map[string]any{"access_token": "ya29.simulated\nX-Other: 1", "token_type": "Bearer", "expires_in": 3600})
 	case fault == TokenInvalidGrant:
 		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "invalid_grant", "error_description": "Invalid JWT Signature."})
 	case problem != nil:
