@@ -41,6 +41,7 @@ type attemptView struct {
 	ErrorMessage   *string             `json:"errorMessage"`
 	StackTrace     *string             `json:"stackTrace"`
 	MaybeDelivered bool                `json:"maybeDelivered"`
+	Replacement    string              `json:"replacement,omitempty"`
 }
 
 func (s *Server) getPush(c echo.Context) error {
@@ -81,6 +82,7 @@ func view(report tasks.Report) pushView {
 			ErrorMessage:   orNull(attempt.ErrorMessage),
 			StackTrace:     orNull(attempt.StackTrace),
 			MaybeDelivered: attempt.MaybeDelivered,
+			Replacement:    attempt.Replacement,
 		}
 	}
 	return shown

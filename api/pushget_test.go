@@ -85,6 +85,23 @@ func TestZoneOfASchedule(t *testing.T) {
 	}
 }
 
+func TestGetPushShowsTheTokenThatReplacesTheRecipients(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	stored := tasks.Push{ID: s.accept(push()), Platform: tasks.IOS, MessagePrototypeKey: "Hello", PushKey: canaryPushKey, Message: canaryMessage, CreatedAt: tasks.MillisOf(time.Now())}
+	millis := int64(12)
+	for token, replacement := range map[string]string{"one": "", "two": "new-token"} {
+		_, err := s.records.Begin(context.Background(), tasks.Attempting{Push: stored, Token: token, Interrupted: time.Minute, MaxAttempts: 3})
+		require.NoError(t, err)
+		require.NoError(t, errorOf(s.records.Finish(context.Background(), stored, tasks.Attempt{
+			Token: token, Status: tasks.AttemptOK, Millis: &millis, Replacement: replacement,
+		}, "")))
+	}
+	body := s.get("/push/" + stored.ID).body
+	require.Equal(t, 1, strings.Count(body, `"replacement"`), body)
+	require.Contains(t, body, `"maybeDelivered":false,"replacement":"new-token"}`)
+}
+
 func TestGetPushWithAttempts(t *testing.T) {
 	t.Parallel()
 	s := startService(t)

@@ -30,16 +30,23 @@ func (r *run) attempted(number int, name string, final bool, took time.Duration,
 		r.push.LogAttr(), slog.String("channel", r.Channel.Name), slog.Int("attempt", number),
 		slog.String("outcome", name), slog.Int64("millis", took.Milliseconds()),
 		slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode),
-		slog.Bool("maybe_delivered", outcome.MaybeDelivered), slog.Bool("drop_token", outcome.DropToken))
+		slog.Bool("maybe_delivered", outcome.MaybeDelivered), slog.Bool("drop_token", outcome.DropToken),
+		slog.Bool("replaced_token", outcome.Replacement != ""))
 	if outcome.DropToken {
 		r.Metrics.DroppedTokens.Inc()
+	}
+	if outcome.Replacement != "" {
+		r.Metrics.ReplacedTokens.Inc()
 	}
 	if outcome.Alarm {
 		r.Metrics.Alarms.Inc()
 		// What it says may quote the request, with text and recipient: the push has it.
 		what := "the provider refuses pushq itself"
-		if outcome.ErrorType == tasks.ErrorTemplate {
+		switch outcome.ErrorType {
+		case tasks.ErrorTemplate:
 			what = "the template service does not answer as one"
+		case tasks.ErrorOther:
+			what = "the provider does not answer as one"
 		}
 		r.Log.LogAttrs(context.Background(), slog.LevelError, what+": mend the configuration; the push of this id has the answer",
 			slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name),

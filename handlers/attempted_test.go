@@ -172,17 +172,27 @@ func TestDeadTokensAndAlarmsAreCounted(t *testing.T) {
 			"alarm-":   func() handlers.Outcome { return alarm },
 			"untold-":  func() handlers.Outcome { return untold },
 			"refused-": func() handlers.Outcome { return refusal },
+			"foreign-": func() handlers.Outcome {
+				return handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorOther, Alarm: true}
+			},
+			"new-": func() handlers.Outcome { return handlers.Outcome{Replacement: "the-new-token"} },
 		}}
 	}})
 	require.Equal(t, 0.0, testenv.ScrapeHandler(t, w.metrics.Handler()).Series[`pushq_alarms_total{channel="swrve"}`])
-	for user, count := range map[string]int{"dead-": 3, "alarm-": 2, "untold-": 1, "refused-": 1} {
+	for user, count := range map[string]int{"dead-": 3, "alarm-": 2, "untold-": 1, "foreign-": 1, "refused-": 1} {
 		for range count {
 			w.await(w.acceptFor(user), tasks.Failed, 1)
 		}
 	}
+	replaced := w.acceptFor("new-")
+	require.Equal(t, "the-new-token", w.await(replaced, tasks.Sent, 1).Attempts[0].Replacement)
+	require.Equal(t, true, w.loggedAttempts(replaced)[0]["replaced_token"])
+	require.NotContains(t, w.log.String(), "the-new-token")
 	scrape := testenv.ScrapeHandler(t, w.metrics.Handler())
 	require.Equal(t, map[string]float64{`channel="swrve"`: 3}, scrape.Family("pushq_dropped_tokens_total"))
-	require.Equal(t, map[string]float64{`channel="swrve"`: 3}, scrape.Family("pushq_alarms_total"))
+	require.Equal(t, map[string]float64{`channel="swrve"`: 4}, scrape.Family("pushq_alarms_total"))
+	require.Equal(t, map[string]float64{`channel="swrve"`: 1}, scrape.Family("pushq_replaced_tokens_total"))
+	require.Equal(t, 1, strings.Count(w.log.String(), "the provider does not answer as one: mend"))
 	require.Equal(t, 2, strings.Count(w.log.String(), "the provider refuses pushq itself: mend"))
 	require.Equal(t, 1, strings.Count(w.log.String(), "the template service does not answer as one: mend"))
 }

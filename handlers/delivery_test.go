@@ -57,6 +57,13 @@ func unanswered(message string) row {
 	return row{Status: tasks.AttemptError, ErrorType: tasks.ErrorOther, Message: message, MaybeDelivered: true}
 }
 
+// foreign is an answer of 200 that is not the provider's.
+func foreign(what string) row {
+	row := unanswered("the answer is not Swrve's, see swrve.url (it may have been delivered): " + what)
+	row.ErrorCode = 200
+	return row
+}
+
 func requireRows(t *testing.T, want []row, attempts []tasks.Attempt, about string) {
 	t.Helper()
 	require.Len(t, attempts, len(want), about)
@@ -98,6 +105,10 @@ func TestOutcomes(t *testing.T) {
 		{"body503x1-", tasks.Sent, []row{refused(503, "Service Unavailable"), okRow}, "retry ok"},
 		{"500x1-", tasks.Sent, []row{refused(500, "Internal"), okRow}, "retry ok"},
 		{"html502x1-", tasks.Sent, []row{refused(502, "<html>"), okRow}, "retry ok"},
+		{"text500x1-", tasks.Sent, []row{refused(500, "Internal"), okRow}, "retry ok"},
+		{"html200x1-", tasks.Sent, []row{foreign("200 with an HTML page"), okRow}, "retry ok"},
+		{"error200-", tasks.GivenUp, three(foreign(`200 {"error":"OK"}`)), "retry retry give_up"},
+		{"cut200x1-", tasks.Sent, []row{foreign("200 with a body that broke off"), okRow}, "retry ok"},
 		{"hangx1-", tasks.Sent, []row{unanswered("no answer: timeout after 2s (it may have been delivered)"), okRow}, "retry ok"},
 		{"resetx1-", tasks.Sent, []row{unanswered("no answer: "), okRow}, "retry ok"},
 		{"reset-", tasks.GivenUp, three(unanswered("no answer: ")), "retry retry give_up"},

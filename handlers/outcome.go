@@ -41,6 +41,9 @@ type Outcome struct {
 	ServiceFailed bool
 	// DropToken means that nothing will ever reach this recipient's token.
 	DropToken bool
+	// Replacement is the recipient's new token, "" if there is none: the provider has
+	// delivered to the old one, and asks for the new one from now on.
+	Replacement string
 	// Alarm means that somebody has to mend the configuration.
 	Alarm bool
 }

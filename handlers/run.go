@@ -360,7 +360,7 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 		Token: r.token, Status: tasks.AttemptOK, Millis: &millis,
 		ErrorType: outcome.ErrorType, ErrorCode: outcome.ErrorCode,
 		ErrorMessage: outcome.ErrorMessage, StackTrace: outcome.StackTrace,
-		MaybeDelivered: outcome.MaybeDelivered, Probe: failedProbe,
+		MaybeDelivered: outcome.MaybeDelivered, Replacement: outcome.Replacement, Probe: failedProbe,
 	}
 	if outcome.Verdict != Delivered {
 		attempt.Status = tasks.AttemptError

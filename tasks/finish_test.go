@@ -32,6 +32,24 @@ func TestFinishRecordsSuccess(t *testing.T) {
 	})
 }
 
+func TestFinishRecordsTheTokenThatReplacesTheRecipients(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		for _, attempts := range []int{1, 2} { // the first is written as text
+			s := newStory(t, client)
+			for number := range attempts - 1 {
+				s.begun(fmt.Sprint(number))
+				s.fail(fmt.Sprint(number), "")
+			}
+			s.begun("last")
+			millis := int64(12)
+			require.NoError(t, errorOf(s.records.Finish(t.Context(), s.push, Attempt{
+				Token: "last", Status: AttemptOK, Millis: &millis, StartedAt: MillisOf(time.Now()), Replacement: `new"token-é`,
+			}, Sent)))
+			require.Equal(t, `new"token-é`, s.record().Attempts[attempts-1].Replacement)
+		}
+	})
+}
+
 func TestFinishRecordsAnErrorAfterWhichThePushGoesOn(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		s := newStory(t, client)

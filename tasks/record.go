@@ -93,6 +93,9 @@ type Attempt struct {
 	// MaybeDelivered means that the provider may have delivered the push
 	// although the attempt is not OK.
 	MaybeDelivered bool `json:"maybeDelivered,omitempty"`
+	// Replacement is the token that the provider has for the recipient from now on, "" if it
+	// has named none.
+	Replacement string `json:"replacement,omitempty"`
 	// Uncounted means that the attempt was withdrawn before its request and
 	// does not count towards push.retry.maxAttempts.
 	Uncounted bool `json:"uncounted,omitempty"`

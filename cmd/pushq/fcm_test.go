@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -114,6 +115,33 @@ func TestFiftyMessagesWithOneKeyAreSentOnce(t *testing.T) {
 	id, _ := notify(t, processes[0], notificationBody("device-1"))
 	waitFor(t, processes[0], id, tasks.Sent, 10*time.Second)
 	require.Len(t, w.firebase.Ledger(), 1)
+}
+
+// Firebase's legacy protocol names another token of a device that it has delivered to, which
+// whoever keeps the token has to learn.
+func TestATokenThatIsReplacedIsTold(t *testing.T) {
+	t.Parallel()
+	w := newFCMWorld(t)
+	database := testenv.StartPostgres(t)
+	pushq := w.serve("FCM_MODE=legacy", "FCM_SERVERKEY=key", "HISTORY_POSTGRESURL="+database.URL())
+	replaced, _ := notify(t, pushq, notificationBody("Replaced-1"))
+	numeric, _ := notify(t, pushq, notificationBody("NumericId-1"))
+	for id, want := range map[string]string{replaced: "new-of-Replaced-1", numeric: ""} {
+		push := waitFor(t, pushq, id, tasks.Sent, 20*time.Second)
+		require.Len(t, push.Attempts, 1)
+		require.Equal(t, want, push.Attempts[0].Replacement)
+	}
+	require.Equal(t, 1.0, scrape(t, pushq).Series[`pushq_replaced_tokens_total{channel="fcm"}`])
+	testenv.Eventually(t, 30*time.Second, "the history to have it", func() bool {
+		response, err := client.Get(pushq.URL() + "/history?status=SENT")
+		require.NoError(t, err)
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return strings.Contains(string(text), `"replacement":"new-of-Replaced-1"`)
+	})
+	require.Contains(t, strings.Join(pushq.Stderr(), "\n"), "replaced_token=true")
+	require.NotContains(t, strings.Join(pushq.Stderr(), "\n"), "new-of-")
 }
 
 // Somebody else answers in the template service's place while many notifications wait for a

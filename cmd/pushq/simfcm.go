@@ -26,8 +26,11 @@ It misbehaves when the token of a device (recipient) begins with one of these:
   CODE-            Firebase's error of that name. HTTP v1: INVALID_ARGUMENT-,
                    MALFORMED_TOKEN-, BAD_FIELD-, APNS_UNREGISTERED-,
                    THIRD_PARTY_AUTH_ERROR-, SENDER_ID_MISMATCH-, UNREGISTERED-,
-                   QUOTA_EXCEEDED-, INTERNAL-, UNAVAILABLE-. Legacy protocol:
-                   NotRegistered-, Unavailable-, DeprecatedApi- and all the others
+                   QUOTA_EXCEEDED-, INTERNAL-, UNAVAILABLE-, UNREGISTERED_ODD- (among
+                   details of unexpected types). Legacy protocol: NotRegistered-,
+                   Unavailable-, DeprecatedApi- and all the others
+  Replaced-        legacy protocol: delivered, with another token (registration_id)
+  NumericId-       legacy protocol: delivered, with a number as message_id
   NNN-             that status without a code of Firebase's: 401-, 403-, 404-
   htmlNNN-         an HTML page with that status, as in html502-
   hang-            never answers

@@ -68,6 +68,7 @@ type attemptAnswer struct {
 	ErrorMessage   *string    `json:"errorMessage"`
 	StackTrace     *string    `json:"stackTrace"`
 	MaybeDelivered bool       `json:"maybeDelivered"`
+	Replacement    string     `json:"replacement"`
 }
 
 func pushBody(user string, more ...string) string {

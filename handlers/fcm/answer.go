@@ -233,6 +233,18 @@ func identifies(result exchange.Object) bool {
 	return isNumber || result.Text("message_id") != ""
 }
 
+// maxToken is far more than any token has, in bytes.
+const maxToken = 4 << 10
+
+// replacement is the token that Firebase has for the device from now on, "" if it names none.
+func replacement(result exchange.Object) string {
+	token := result.Text("registration_id")
+	if len(token) > maxToken {
+		return ""
+	}
+	return token
+}
+
 func (p *Provider) judgeResult(answer exchange.Answer) handlers.Outcome {
 	result, found := legacyResult(answer)
 	failure := result.Text("error")
@@ -242,7 +254,7 @@ func (p *Provider) judgeResult(answer exchange.Answer) handlers.Outcome {
 	outcome := refusal(answer.Status, failure)
 	switch failure {
 	case "":
-		return handlers.Outcome{Verdict: handlers.Delivered}
+		return handlers.Outcome{Verdict: handlers.Delivered, Replacement: replacement(result)}
 	case notRegistered, invalidRegistration:
 		outcome.DropToken = true
 	case invalidApnsCredential:

@@ -43,6 +43,8 @@ func FuzzAnswers(f *testing.F) {
 			case handlers.Delivered:
 				require.True(t, success(status), mode)
 				require.True(t, successShape[mode](t, answer.Text()), "%s: %q", mode, body)
+				require.True(t, outcome.Replacement == "" || mode == Legacy)
+				outcome.Replacement = ""
 				require.Equal(t, handlers.Outcome{}, outcome, mode)
 			case handlers.Retryable, handlers.Permanent:
 				require.Equal(t, tasks.ErrorFCM, outcome.ErrorType, mode)

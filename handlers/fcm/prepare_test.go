@@ -111,8 +111,8 @@ func TestPrepareAsksForTheTemplate(t *testing.T) {
 		asked = append(asked, code, language)
 		return template.Template{Code: code, Content: template.Content{Title: "Hi"}}, nil
 	})}}
-	send, instead := provider.Prepare(t.Context(), pushFor(t, "welcome", nil))
-	require.NotNil(t, instead, "variables are null")
+	send, instead := provider.Prepare(t.Context(), pushFor(t, "welcome", map[string]any{"list": []int{}}))
+	require.NotNil(t, instead, "a variable is a list")
 	require.Nil(t, send)
 	require.Equal(t, handlers.Permanent, instead.Verdict)
 	require.Equal(t, tasks.ErrorOther, instead.ErrorType)

@@ -14,8 +14,9 @@ type legacy struct{ simulator *Simulator }
 func (legacy) name() string { return "legacy" }
 
 type legacyResult struct {
-	MessageID string `json:"message_id,omitempty"`
-	Error     string `json:"error,omitempty"`
+	MessageID      any    `json:"message_id,omitempty"` // a text, or a number
+	RegistrationID string `json:"registration_id,omitempty"`
+	Error          string `json:"error,omitempty"`
 }
 
 func legacyBody(result legacyResult) answer {
@@ -28,6 +29,9 @@ func legacyBody(result legacyResult) answer {
 	}{MulticastID: 1, Success: 1, Results: []legacyResult{result}}
 	if result.Error != "" {
 		body.Success, body.Failure = 0, 1
+	}
+	if result.RegistrationID != "" {
+		body.CanonicalIDs = 1
 	}
 	return jsonAnswer(http.StatusOK, body)
 }
@@ -45,6 +49,17 @@ var legacyFailures = []string{
 
 func (legacy) failure(code string) (answer, bool) {
 	return legacyBody(legacyResult{Error: code}), slices.Contains(legacyFailures, code)
+}
+
+func (legacy) variant(name, token string, sequence int) (answer, bool) {
+	switch name {
+	case "Replaced":
+		return legacyBody(legacyResult{MessageID: fmt.Sprintf("0:%d", sequence), RegistrationID: "new-of-" + token}), true
+	case "NumericId":
+		return legacyBody(legacyResult{MessageID: sequence}), true
+	default:
+		return answer{}, false
+	}
 }
 
 func (legacy) bare(status int) answer {

@@ -53,6 +53,9 @@ type protocol interface {
 	success(sequence int) answer
 	// failure answers with one of the protocol's codes; false means it has none such.
 	failure(code string) (answer, bool)
+	// variant answers for a message that is delivered in another form of that name; false
+	// means that the protocol has none such.
+	variant(name, token string, sequence int) (answer, bool)
 	// bare answers with a status and no code.
 	bare(status int) answer
 }
@@ -65,6 +68,9 @@ var script = regexp.MustCompile(
 //	CODE-       Firebase's error of that name: UNREGISTERED-, QUOTA_EXCEEDED- and so on in
 //	            HTTP v1, NotRegistered-, Unavailable- and so on, in a 200, in the legacy
 //	            protocol; see v1Failures and legacyFailures
+//	Replaced-   in the legacy protocol, delivered with another registration_id: "new-of-"
+//	            and the token
+//	NumericId-  in the legacy protocol, delivered with a number as message_id
 //	NNN-        that status from 200 to 599, without a code of Firebase's
 //	htmlNNN-    that status with an HTML page, as from a proxy
 //	hang-       no answer until the caller goes away or the simulator stops; no latency
@@ -102,6 +108,10 @@ func outcomeFor(token string, sequence int, protocol protocol) outcome {
 		asked.ending = resets
 	default:
 		failure, known := protocol.failure(code)
+		if !known {
+			failure, known = protocol.variant(code, token, sequence)
+			asked.delivered = known
+		}
 		if !known {
 			return good
 		}

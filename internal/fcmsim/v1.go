@@ -43,7 +43,7 @@ func apnsError(status int, reason string) any {
 	return map[string]any{"@type": "type.googleapis.com/google.firebase.fcm.v1.ApnsError", "statusCode": status, "reason": reason}
 }
 
-// v1Failures are the answers by Firebase's codes, and of three more that share a code.
+// v1Failures are the answers by Firebase's codes, and of four more that share a code.
 var v1Failures = map[string]answer{
 	"INVALID_ARGUMENT": v1Body(400, "INVALID_ARGUMENT", "Request contains an invalid argument.", fcmError("INVALID_ARGUMENT")),
 	"MALFORMED_TOKEN":  v1Body(400, "INVALID_ARGUMENT", "The registration token is not a valid FCM registration token", fcmError("INVALID_ARGUMENT")),
@@ -54,6 +54,7 @@ var v1Failures = map[string]answer{
 	"THIRD_PARTY_AUTH_ERROR": v1Body(401, "UNAUTHENTICATED", "Auth error from APNS or Web Push Service", fcmError("THIRD_PARTY_AUTH_ERROR"),
 		apnsError(http.StatusForbidden, "InvalidProviderToken")),
 	"SENDER_ID_MISMATCH": v1Body(403, "PERMISSION_DENIED", "SenderId mismatch", fcmError("SENDER_ID_MISMATCH")),
+	"UNREGISTERED_ODD":   oddDetails(404, "NOT_FOUND", "UNREGISTERED"),
 	"UNREGISTERED":       v1Body(404, "NOT_FOUND", "Requested entity was not found.", fcmError("UNREGISTERED")),
 	"QUOTA_EXCEEDED":     v1Body(429, "RESOURCE_EXHAUSTED", "Quota exceeded for quota metric 'Messages'.", fcmError("QUOTA_EXCEEDED")),
 	"INTERNAL":           v1Body(500, "INTERNAL", "Internal error encountered.", fcmError("INTERNAL")),
@@ -63,6 +64,13 @@ var v1Failures = map[string]answer{
 func (v1) failure(code string) (answer, bool) {
 	failure, known := v1Failures[code]
 	return failure, known
+}
+
+func (v1) variant(string, string, int) (answer, bool) { return answer{}, false }
+
+// oddDetails has Firebase's code among details of unexpected types.
+func oddDetails(status int, canonical, code string) answer {
+	return v1Body(status, canonical, "Requested entity was not found.", 7, nil, map[string]any{"@type": 7, "errorCode": []string{"x"}}, fcmError(code))
 }
 
 // canonical are Google's names of the statuses.

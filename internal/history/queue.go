@@ -27,12 +27,12 @@ WHERE (excluded.status = 'SENT', excluded.attempt_count, excluded.budget_from, c
 	// An interrupted attempt has no millis, until its outcome comes late.
 	upsertAttempt = `
 INSERT INTO send_attempts (push_id, push_created_at, token, number, status, started_at, millis, error_type, error_code,
-	error_message, stack_trace, maybe_delivered)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+	error_message, stack_trace, maybe_delivered, replacement)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (push_id, push_created_at, token) DO UPDATE SET
-	(status, started_at, millis, error_type, error_code, error_message, stack_trace, maybe_delivered) =
+	(status, started_at, millis, error_type, error_code, error_message, stack_trace, maybe_delivered, replacement) =
 	(excluded.status, excluded.started_at, excluded.millis, excluded.error_type, excluded.error_code, excluded.error_message,
-		excluded.stack_trace, excluded.maybe_delivered)
+		excluded.stack_trace, excluded.maybe_delivered, excluded.replacement)
 WHERE send_attempts.status <> 'OK'
 	AND (excluded.status = 'OK' OR send_attempts.millis IS NULL AND excluded.millis IS NOT NULL)`
 
@@ -82,7 +82,7 @@ func queueRecord(batch *pgx.Batch, channel string, record tasks.Record) error {
 		token := cmp.Or(storable(attempt.Token), strconv.Itoa(place+1))
 		batch.Queue(upsertAttempt, id, createdAt, token, place+1, string(attempt.Status), timeOrNull(attempt.StartedAt),
 			attempt.Millis, textOrNull(string(attempt.ErrorType)), numberOrNull(attempt.ErrorCode), textOrNull(attempt.ErrorMessage),
-			textOrNull(attempt.StackTrace), attempt.MaybeDelivered)
+			textOrNull(attempt.StackTrace), attempt.MaybeDelivered, textOrNull(attempt.Replacement))
 	}
 	if len(push.Notification) > 0 && endedAt != nil {
 		batch.Queue(insertAudit, id, endedAt, textOrNull(notification.TraceID), textOrNull(notification.UserID),

@@ -67,8 +67,9 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("bring the history's schema up to date: %w", err)
 	}
-	for _, migration := range applied {
-		s.log.Info("history: the schema has been brought up to date", slog.Int64("version", migration.Source.Version))
+	if len(applied) > 0 {
+		latest := applied[len(applied)-1].Source.Version
+		s.log.Info("history: the schema has been brought up to date", slog.Int64("version", latest))
 	}
 	s.schema.Store(schemaCurrent)
 	return nil

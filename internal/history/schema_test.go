@@ -52,6 +52,27 @@ func TestTablesThatAreGoneAreMadeAgain(t *testing.T) {
 	w.requireCounts(0, 0, 1, 1) // attempts go with their push
 }
 
+// A history that an older pushq has made gets what it lacks, and keeps what it has.
+func TestTablesOfAnOlderPushq(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.write(row(tasks.FCM, "01", sent(fcmPush("user", "welcome"))))
+	w.exec("ALTER TABLE send_attempts DROP COLUMN replacement")
+	w.exec("DELETE FROM pushq_schema_version WHERE version_id > 1")
+
+	replaced := sent(fcmPush("user", "welcome"))
+	replaced.Attempts[0].Replacement = "new-token"
+	store := w.open()
+	require.NoError(t, store.Write(t.Context(), []Row{row(tasks.FCM, "02", replaced)}))
+	page, err := store.Search(t.Context(), Query{Limit: 2})
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, entry := range page.Entries {
+		found[entry.Report.Push.ID] = entry.Report.Attempts[0].Replacement
+	}
+	require.Equal(t, map[string]string{"01": "", "02": "new-token"}, found)
+}
+
 // Who may not make tables says so, and goes on when somebody else has.
 func TestTablesThatOthersMakeAgain(t *testing.T) {
 	t.Parallel()

@@ -177,7 +177,7 @@ func scanEntry(row pgx.CollectableRow) (Entry, error) {
 // attempts, so that two attempts may have the same one.
 const attemptsOf = `
 SELECT push_id, push_created_at, token, status, started_at, millis, coalesce(error_type, ''), coalesce(error_code, 0),
-	coalesce(error_message, ''), coalesce(stack_trace, ''), maybe_delivered
+	coalesce(error_message, ''), coalesce(stack_trace, ''), maybe_delivered, coalesce(replacement, '')
 FROM send_attempts
 WHERE (push_id, push_created_at) IN (SELECT * FROM unnest(@ids::text[], @times::timestamptz[]))
 ORDER BY push_id, push_created_at, started_at, number`
@@ -204,7 +204,7 @@ func addAttempts(ctx context.Context, pool *pgxpool.Pool, entries []Entry) error
 	var startedAt *time.Time
 	var attempt tasks.Attempt
 	_, err = pgx.ForEachRow(rows, []any{&id, &createdAt, &attempt.Token, &attempt.Status, &startedAt, &attempt.Millis, &attempt.ErrorType,
-		&attempt.ErrorCode, &attempt.ErrorMessage, &attempt.StackTrace, &attempt.MaybeDelivered}, func() error {
+		&attempt.ErrorCode, &attempt.ErrorMessage, &attempt.StackTrace, &attempt.MaybeDelivered, &attempt.Replacement}, func() error {
 		attempt.StartedAt = 0
 		if startedAt != nil {
 			attempt.StartedAt = tasks.MillisOf(*startedAt)

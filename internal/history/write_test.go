@@ -22,11 +22,13 @@ func TestColumns(t *testing.T) {
 	w := newWorld(t)
 	withdrawn := failed("withdrawn", at(2))
 	withdrawn.Uncounted = true
+	replaced := succeeded("d", at(64))
+	replaced.Replacement = "new\x00token"
 	windowed := swrvePush("user-1")
 	windowed.CronExpression, windowed.TimeZone = "* * 9-17 ? * MON-FRI", "Europe/Stockholm"
 	w.write(
 		row(tasks.FCM, "01FCM", tasks.Record{Push: fcmPush("user-2", "welcome_notification"),
-			Attempts: []tasks.Attempt{failed("a", at(1)), withdrawn, interrupted("c", at(3)), succeeded("d", at(64))},
+			Attempts: []tasks.Attempt{failed("a", at(1)), withdrawn, interrupted("c", at(3)), replaced},
 			End:      tasks.Sent, EndedAt: at(65)}),
 		row(tasks.Swrve, "01SWRVE", tasks.Record{Push: windowed, BudgetFrom: 1,
 			Attempts: []tasks.Attempt{failed("a", at(1)), {Token: "b", Status: tasks.AttemptInProcess, StartedAt: at(9)}}}),
@@ -46,13 +48,13 @@ func TestColumns(t *testing.T) {
 		all("push_notifications", "id"))
 	require.JSONEq(t, `[
 		{"push_id":"01FCM","push_created_at":"2026-11-27T09:00:00.123+00:00","token":"a","number":1,"status":"ERROR","started_at":"2026-11-27T09:00:01.123+00:00","millis":812,
-		 "error_type":"FCM","error_code":503,"error_message":"Service Unavailable","stack_trace":null,"maybe_delivered":false},
+		 "error_type":"FCM","error_code":503,"error_message":"Service Unavailable","stack_trace":null,"maybe_delivered":false,"replacement":null},
 		{"push_id":"01FCM","push_created_at":"2026-11-27T09:00:00.123+00:00","token":"c","number":2,"status":"ERROR","started_at":"2026-11-27T09:00:03.123+00:00","millis":null,
-		 "error_type":"OTHER","error_code":null,"error_message":"interrupted","stack_trace":null,"maybe_delivered":true},
+		 "error_type":"OTHER","error_code":null,"error_message":"interrupted","stack_trace":null,"maybe_delivered":true,"replacement":null},
 		{"push_id":"01FCM","push_created_at":"2026-11-27T09:00:00.123+00:00","token":"d","number":3,"status":"OK","started_at":"2026-11-27T09:01:04.123+00:00","millis":12,
-		 "error_type":null,"error_code":null,"error_message":null,"stack_trace":null,"maybe_delivered":false},
+		 "error_type":null,"error_code":null,"error_message":null,"stack_trace":null,"maybe_delivered":false,"replacement":"new�token"},
 		{"push_id":"01SWRVE","push_created_at":"2026-11-27T09:00:00.123+00:00","token":"a","number":1,"status":"ERROR","started_at":"2026-11-27T09:00:01.123+00:00","millis":812,
-		 "error_type":"FCM","error_code":503,"error_message":"Service Unavailable","stack_trace":null,"maybe_delivered":false}]`,
+		 "error_type":"FCM","error_code":503,"error_message":"Service Unavailable","stack_trace":null,"maybe_delivered":false,"replacement":null}]`,
 		all("send_attempts", "push_id, number"))
 	require.JSONEq(t, `[
 		{"trace_id":"trace-of-user-2","user_id":"user-2","notification_type":"push","template_id":"welcome_notification","status":"SENT",

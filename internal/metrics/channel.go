@@ -29,6 +29,7 @@ type delivery struct {
 	seconds     *prometheus.HistogramVec
 	inFlight    *prometheus.GaugeVec
 	deadTokens  *prometheus.CounterVec
+	newTokens   *prometheus.CounterVec
 	alarms      *prometheus.CounterVec
 }
 
@@ -70,6 +71,10 @@ func newDelivery(create promauto.Factory, storeErrors prometheus.Counter) *deliv
 			Name: "pushq_dropped_tokens_total",
 			Help: "Attempts after which the provider says that nothing will ever reach the recipient's token.",
 		}, []string{"channel"}),
+		newTokens: create.NewCounterVec(prometheus.CounterOpts{
+			Name: "pushq_replaced_tokens_total",
+			Help: "Deliveries for which the provider has named another token of the recipient's.",
+		}, []string{"channel"}),
 		alarms: create.NewCounterVec(prometheus.CounterOpts{
 			Name: "pushq_alarms_total",
 			Help: "Attempts that failed because the configuration is wrong: somebody has to mend it.",
@@ -86,6 +91,8 @@ type Channel struct {
 	InFlight prometheus.Gauge
 	// DroppedTokens counts attempts to reach a token that is dead.
 	DroppedTokens prometheus.Counter
+	// ReplacedTokens counts deliveries to a token that has got a successor.
+	ReplacedTokens prometheus.Counter
 	// Alarms counts attempts that failed for what somebody has to mend.
 	Alarms prometheus.Counter
 
@@ -98,7 +105,7 @@ func (m *Metrics) Channel(name string) *Channel {
 	d := m.delivery
 	c := &Channel{
 		StoreErrors: d.storeErrors, InFlight: d.inFlight.WithLabelValues(name),
-		DroppedTokens: d.deadTokens.WithLabelValues(name), Alarms: d.alarms.WithLabelValues(name),
+		DroppedTokens: d.deadTokens.WithLabelValues(name), ReplacedTokens: d.newTokens.WithLabelValues(name), Alarms: d.alarms.WithLabelValues(name),
 		name: name, delivery: d,
 	}
 	for _, state := range tasks.States() {
