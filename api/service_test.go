@@ -39,6 +39,7 @@ type testService struct {
 	options     Options
 	closeIntake func()        // returns when all its calls to Redis have ended
 	readTimeout time.Duration // 0 for the server's own
+	narrow      bool          // its connections take next to nothing that is not read
 
 	server  *Server
 	address string
@@ -152,6 +153,9 @@ func (s *testService) start() *testService {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(s.t, err)
 	s.address = listener.Addr().String()
+	if s.narrow {
+		listener = narrowListener{listener}
+	}
 	transport := &http.Transport{}
 	s.http = &http.Client{Transport: description.Transport(transport), Timeout: time.Minute}
 
@@ -164,6 +168,17 @@ func (s *testService) start() *testService {
 		requireNoCanary(s.t, s.log.String(), "the log")
 	})
 	return s
+}
+
+// A narrowListener has the smallest buffers that the system gives to connections.
+type narrowListener struct{ net.Listener }
+
+func (l narrowListener) Accept() (net.Conn, error) {
+	connection, err := l.Listener.Accept()
+	if err == nil {
+		err = connection.(*net.TCPConn).SetWriteBuffer(1)
+	}
+	return connection, err
 }
 
 func startService(t *testing.T) *testService {

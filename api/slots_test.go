@@ -21,17 +21,17 @@ func (s *testService) dialReluctantly(request string) net.Conn {
 	connection, err := net.Dial("tcp", s.address)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = connection.Close() })
-	require.NoError(s.t, connection.(*net.TCPConn).SetReadBuffer(4096))
+	require.NoError(s.t, connection.(*net.TCPConn).SetReadBuffer(1))
 	require.NoError(s.t, connection.SetDeadline(time.Now().Add(time.Minute)))
 	_, err = io.WriteString(connection, request)
 	require.NoError(s.t, err)
 	return connection
 }
 
-// bigAnswers is a batch of one push that is accepted, with an answer of 10 MB, more than what
-// the system buffers: it repeats the names of the others.
-func bigAnswers(header ...string) string {
-	body := "[" + strings.Repeat(`{"`+strings.Repeat("x", 2500)+`":1},`, 4000) + push() + "]"
+// bigAnswer is a batch of one push that is accepted, with an answer of 400 KB, more than what
+// a narrow connection buffers: it repeats the names of the others.
+func bigAnswer(header ...string) string {
+	body := "[" + strings.Repeat(`{"`+strings.Repeat("x", 2000)+`":1},`, 200) + push() + "]"
 	return fmt.Sprintf("POST /push/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s",
 		len(body), strings.Join(header, "\r\n"), body)
 }
@@ -39,11 +39,13 @@ func bigAnswers(header ...string) string {
 // The memory for a batch is needed until its answer is taken, so others wait until then.
 func TestUnreadAnswersOfBatchesKeepTheirSlots(t *testing.T) {
 	t.Parallel()
-	s := startService(t)
+	s := prepareService(t)
+	s.narrow = true
+	s.start()
 	s.server.transferGrace = time.Minute
 	var unread []net.Conn
 	for range maxBatches {
-		unread = append(unread, s.dialReluctantly(bigAnswers()))
+		unread = append(unread, s.dialReluctantly(bigAnswer()))
 	}
 	testenv.Eventually(t, time.Minute, "all batches to be accepted", func() bool { return s.queued() == maxBatches })
 	got := s.postBatch(jsonType, array(push()))
@@ -52,24 +54,25 @@ func TestUnreadAnswersOfBatchesKeepTheirSlots(t *testing.T) {
 
 	response, err := http.ReadResponse(bufio.NewReader(unread[0]), nil)
 	require.NoError(t, err)
-	answer, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	require.Len(t, s.items(s.read(&http.Response{StatusCode: response.StatusCode, Header: response.Header, Request: response.Request,
-		Body: io.NopCloser(strings.NewReader(string(answer)))})), 4001, "who reads late gets all of it")
+	require.Len(t, s.items(answer{status: response.StatusCode, header: response.Header, body: string(body)}), 201, "who reads late gets all of it")
 	require.Len(t, s.items(s.postBatch(jsonType, array(push()))), 1, "a slot is free")
 }
 
 // Who does not take the answer is cut off.
 func TestUnreadAnswersAreCutOff(t *testing.T) {
 	t.Parallel()
-	s := startService(t)
+	s := prepareService(t)
+	s.narrow = true
+	s.start()
 	s.server.transferGrace = 500 * time.Millisecond
 	var unread []net.Conn
 	for range maxBatches {
-		unread = append(unread, s.dialReluctantly(bigAnswers()))
+		unread = append(unread, s.dialReluctantly(bigAnswer()))
 	}
 	testenv.Eventually(t, time.Minute, "all batches to be accepted", func() bool { return s.queued() == maxBatches })
-	testenv.Eventually(t, time.Minute, "all slots to be free", func() bool { return len(s.server.batches.all) == 0 })
+	testenv.Eventually(t, 30*time.Second, "all slots to be free", func() bool { return len(s.server.batches.all) == 0 })
 	for _, connection := range unread {
 		response, err := http.ReadResponse(bufio.NewReader(connection), nil)
 		if err == nil {
@@ -138,12 +141,11 @@ func TestSharesOfSlots(t *testing.T) {
 func TestUnreadListsKeepTheirSlots(t *testing.T) {
 	t.Parallel()
 	s := prepareService(t)
-	s.options.MaxBodyBytes = 128 << 10
+	s.narrow = true
 	s.start()
 	s.server.transferGrace = time.Minute
-	item := push("message", `"`+strings.Repeat("m", 100_000)+`"`)
-	s.http.Timeout = time.Minute
-	require.Len(t, s.items(s.postBatch(jsonType, repeated(item, 100))), 100)
+	item := push("message", `"`+strings.Repeat("m", 10_000)+`"`)
+	require.Len(t, s.items(s.postBatch(jsonType, repeated(item, 40))), 40)
 	const request = "GET /push?status=PENDING&limit=200 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	var unread []net.Conn
 	for range maxLists {
