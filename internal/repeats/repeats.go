@@ -19,7 +19,7 @@ const (
 	// maxKinds bounds the memory. While there are so many, lines are alike whose level and
 	// message are.
 	maxKinds = 256
-	// maxClass is how much of an error tells its class.
+	// maxClass is how much of an attribute tells its class.
 	maxClass = 200
 )
 
@@ -28,8 +28,7 @@ const Attribute = "repeated"
 
 // A Handler passes the first line of a kind on at once, and then the latest of those like
 // it, once a second, with their number. Two lines are of one kind if their level, message
-// and logger are the same, and what their attributes "error" and "text" say but for
-// numbers and ids. What is below slog.LevelWarn passes as it is. Close tells what is left.
+// and logger are the same, and their attributes but for numbers and ids. What is below slog.LevelWarn passes as it is. Close tells what is left.
 type Handler struct {
 	next slog.Handler
 	// scope is what With and WithGroup have added.
@@ -159,15 +158,13 @@ func (s *seen) tellAll() {
 	}
 }
 
-// class is what the record says of the error, without ids, addresses and other words that
-// have digits.
+// class is what the record's attributes say, without numbers, ids, addresses and other
+// words that have digits.
 func class(record slog.Record) string {
 	var text strings.Builder
 	record.Attrs(func(attr slog.Attr) bool {
-		if attr.Key == "error" || attr.Key == "text" {
-			words := attr.Value.String()
-			text.WriteString(withoutNumbers(words[:min(len(words), maxClass)]) + "\n")
-		}
+		words := attr.Value.Resolve().String()
+		text.WriteString(attr.Key + "=" + withoutNumbers(words[:min(len(words), maxClass)]) + "\n")
 		return true
 	})
 	return text.String()
