@@ -16,6 +16,6 @@ COPY --from=build /out/pushq /pushq
 ENV PUSHQ_HTTP_LISTEN=0.0.0.0:8080
 EXPOSE 8080
 USER 65532:65532
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["/pushq", "health"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["/pushq", "health", "--local"]
 ENTRYPOINT ["/pushq"]
 CMD ["serve"]

@@ -36,5 +36,20 @@ func (s *Server) operate(c echo.Context, action string, do func(ctx context.Cont
 	}
 	s.Log.Info("operator", slog.String("action", action), slog.String("id", id),
 		slog.String("caller", caller(c)), slog.String("outcome", outcome))
-	return err
+	return notDone(err)
+}
+
+// notDone words what Redis refuses for somebody who does something to pushes: the usual
+// words are about new ones.
+func notDone(err error) error {
+	switch {
+	case errors.Is(err, tasks.ErrStoreFull):
+		return unavailable("store-full", "Not done",
+			"The queue has no room to do this until older records expire or it is given more memory. What was done before stays done; try again later.", 10)
+	case errors.Is(err, tasks.ErrNotStored):
+		return unavailable("unavailable", "Not done",
+			"The queue takes no changes now. What was done before stays done; try again later.", 2)
+	default:
+		return err
+	}
 }

@@ -22,6 +22,7 @@ const bulkTimeout = 20 * time.Second
 // bulkView is the answer to a bulk action. Skipped says why not all that
 // matched are done.
 type bulkView struct {
+	DryRun  bool         `json:"dryRun,omitempty"`
 	Matched int          `json:"matched"`
 	Done    int          `json:"done"`
 	Skipped *skippedView `json:"skipped,omitempty"`
@@ -50,8 +51,8 @@ func (s *Server) cancelPushes(c echo.Context) error {
 	return s.operateOnMany(c, "cancel", tasks.CancellableStates(), s.Operator.CancelAll)
 }
 
-// operateOnMany does something to many pushes, and logs who wanted it and what
-// came of it.
+// operateOnMany does something to many pushes, or only counts them, and logs who
+// wanted it and what came of it.
 func (s *Server) operateOnMany(c echo.Context, action string, states []tasks.State,
 	do func(ctx context.Context, channel tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error)) error {
 	if _, err := requireMediaType(c.Request().Header, pushMediaTypes...); err != nil {
@@ -74,13 +75,13 @@ func (s *Server) operateOnMany(c echo.Context, action string, states []tasks.Sta
 	defer cancel()
 	sum, err := do(ctx, channel, request.filter, request.limit, request.cursor)
 	if errors.Is(err, tasks.ErrCursor) {
-		return invalid("", fieldError{"cursor", "is not one that the same action with the same channel and filter has returned"})
+		return invalid("", fieldError{"cursor", "is not one that the same action with the same channel, filter and dryRun has returned"})
 	}
 	s.logBulk(c, action, channel, request.filter, sum, err)
 	if err != nil {
-		return err
+		return notDone(err)
 	}
-	shown := bulkView{Matched: sum.Matched, Done: sum.Done, Next: sum.Next}
+	shown := bulkView{DryRun: request.filter.DryRun, Matched: sum.Matched, Done: sum.Done, Next: sum.Next}
 	if sum.Done < sum.Matched {
 		shown.Skipped = &skippedView{sum.Closed, sum.Moved, sum.Failed}
 	}
@@ -103,6 +104,9 @@ func (s *Server) logBulk(c echo.Context, action string, channel tasks.Channel, f
 	}
 	if filter.MessagePrototypeKey != "" {
 		details = append(details, slog.String("messagePrototypeKey", loggedName(filter.MessagePrototypeKey)))
+	}
+	if filter.DryRun {
+		details = append(details, slog.Bool("dryRun", true))
 	}
 	outcome := "done"
 	if err = errors.Join(err, sum.Fault); err != nil {
@@ -144,6 +148,12 @@ func (r *bulkRequest) read(name string, value jsontext.Value, states []tasks.Sta
 	case "errorCode":
 		r.filter.ErrorCode, reason = readNumber(value, 100, 999)
 		return reason
+	case "dryRun":
+		if value.Kind() != 't' && value.Kind() != 'f' {
+			return "must be true or false"
+		}
+		r.filter.DryRun = value.Kind() == 't'
+		return ""
 	case "limit":
 		r.limit, reason = readNumber(value, 1, tasks.MaxBulk)
 		return reason

@@ -81,6 +81,39 @@ func TestBulkRetryAndCancel(t *testing.T) {
 	require.Equal(t, "SCHEDULED", s.state(later))
 }
 
+func TestBulkDryRun(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	failed := s.ended(tasks.Failed)
+	got := s.postBulk("retry", `{"status":"FAILED","dryRun":true}`)
+	require.JSONEq(t, `{"dryRun":true,"matched":1,"done":1}`, got.body)
+	require.Equal(t, "FAILED", s.state(failed))
+	require.Contains(t, s.log.String(), "msg=operator action=retry status=FAILED dryRun=true matched=1 done=1")
+	require.JSONEq(t, `{"matched":1,"done":1}`, s.postBulk("retry", `{"status":"FAILED","dryRun":false}`).body)
+	require.JSONEq(t, `{"dryRun":true,"matched":1,"done":1}`, s.postBulk("cancel", `{"status":"PENDING","dryRun":true}`).body)
+	require.JSONEq(t, `{"matched":1,"done":1}`, s.postBulk("cancel", `{"status":"PENDING","dryRun":null}`).body)
+	s.postBulk("retry", `{"status":"FAILED","dryRun":"true"}`).requireMistakes(t, "dryRun must be true or false")
+}
+
+// Whoever asks is told that Redis is full, for one push and for many.
+func TestAFullRedisIsSaidToOperators(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	failed := s.ended(tasks.Failed)
+	require.NoError(t, s.client.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	for _, got := range []answer{s.postBulk("retry", `{"status":"FAILED"}`), s.retry(failed)} {
+		require.Equal(t, http.StatusServiceUnavailable, got.status, got.body)
+		require.Equal(t, "store-full", got.kind())
+		require.Contains(t, got.problem.Detail, "The queue has no room to do this")
+		require.Equal(t, "10", got.header.Get("Retry-After"))
+	}
+	require.NoError(t, s.client.ConfigSet(t.Context(), "maxmemory", "0").Err())
+	require.NoError(t, s.client.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+	got := s.postBulk("retry", `{"status":"FAILED"}`)
+	require.Equal(t, "unavailable", got.kind())
+	require.Contains(t, got.problem.Detail, "takes no changes now")
+}
+
 func TestBulkMistakes(t *testing.T) {
 	t.Parallel()
 	s := startService(t)

@@ -30,6 +30,7 @@ type Intake interface {
 type Reader interface {
 	Get(ctx context.Context, id string) (tasks.Report, error)
 	List(ctx context.Context, channel tasks.Channel, state tasks.State, limit int, cursor string) (tasks.Page, error)
+	Count(ctx context.Context, channel tasks.Channel) ([]tasks.Count, error)
 }
 
 // Clock tells the time that all processes share (redisconn.Clock).
@@ -155,6 +156,7 @@ func (s *Server) routes() http.Handler {
 		e.POST("/push/retry", s.retryPushes)
 		e.POST("/push/cancel", s.cancelPushes)
 		e.Match(read, "/push", s.listPushes)
+		e.Match(read, "/push/count", s.countPushes)
 		e.Match(read, "/push/:id", s.getPush)
 		e.DELETE("/push/:id", s.cancelPush)
 		e.POST("/push/:id/retry", s.retryPush)

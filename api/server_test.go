@@ -209,6 +209,8 @@ func (r panickingReader) List(context.Context, tasks.Channel, tasks.State, int, 
 	panic(r.cause)
 }
 
+func (r panickingReader) Count(context.Context, tasks.Channel) ([]tasks.Count, error) { panic(r.cause) }
+
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []any{"broken inside", errors.New("broken inside")} {

@@ -134,6 +134,10 @@ func (c testChannels) List(ctx context.Context, of tasks.Channel, state tasks.St
 	return c[of].reader.List(ctx, state, limit, cursor)
 }
 
+func (c testChannels) Count(ctx context.Context, of tasks.Channel) ([]tasks.Count, error) {
+	return c[of].reader.Count(ctx)
+}
+
 func (c testChannels) RetryAll(ctx context.Context, of tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
 	return c[of].operator.RetryAll(ctx, filter, limit, cursor)
 }

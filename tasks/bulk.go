@@ -34,12 +34,15 @@ type Filter struct {
 	ErrorType           ErrorType
 	ErrorCode           int
 	MessagePrototypeKey string
+	// DryRun only counts what would be done. What only the attempt shows, such as an
+	// idempotency key that stands for another push by now, is not known then.
+	DryRun bool
 }
 
 // A Bulk is what one call of RetryAll or CancelAll has done.
 type Bulk struct {
 	// Matched pushes were in the state and chosen by the filter, or could not be
-	// read to tell. Done of them were acted on. The others may not be sent now
+	// read to tell. Done of them were acted on, or would be. The others may not be sent now
 	// (Closed), have changed their state meanwhile or left their idempotency key to
 	// another push (Moved), or could not be read or acted on although Redis answers
 	// (Failed).
@@ -55,18 +58,26 @@ type Bulk struct {
 // pushes move while it works: it goes only forward, up to where the last push
 // was at the first call, and leaves out what was accepted or tried since.
 //
-// The error is ErrCursor, or ErrUnreadable or ErrIncomplete if Redis fails. The
+// The error is ErrCursor, or ErrUnreadable, ErrNotStored or ErrIncomplete if Redis fails. The
 // Bulk then counts what had been done before, without the pushes at which Redis
 // failed and without a Next; the call may be repeated.
 func (o *Operator) RetryAll(ctx context.Context, filter Filter, limit int, cursor string) (Bulk, error) {
-	return o.bulk(ctx, bulkAction{"retry", o.channel, filter, o.retry}, limit, cursor)
+	act := o.retry
+	if filter.DryRun {
+		act = o.mayRetry
+	}
+	return o.bulk(ctx, bulkAction{"retry", o.channel, filter, act}, limit, cursor)
 }
 
 // CancelAll does what Cancel does to many pushes, in the way of RetryAll. They
 // leave asynq's archive at once, which holds too few for them and would lose
 // the newest failures.
 func (o *Operator) CancelAll(ctx context.Context, filter Filter, limit int, cursor string) (Bulk, error) {
-	return o.bulk(ctx, bulkAction{"cancel", o.channel, filter, o.cancelAndTake}, limit, cursor)
+	act := o.cancelAndTake
+	if filter.DryRun {
+		act = o.mayCancel
+	}
+	return o.bulk(ctx, bulkAction{"cancel", o.channel, filter, act}, limit, cursor)
 }
 
 func (o *Operator) cancelAndTake(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
@@ -119,6 +130,9 @@ func (o *Operator) bulk(ctx context.Context, action bulkAction, limit int, curso
 			return sum, err
 		}
 		examined += len(entries)
+		if action.filter.DryRun {
+			clear(done) // what would be done has not left its list
+		}
 		at.move(sources[at.Source], entries, done)
 		if len(entries) < size {
 			at.nextSource(sources, action.filter)
@@ -147,7 +161,8 @@ func (o *Operator) actOn(ctx context.Context, action bulkAction, until Millis, e
 				return nil
 			}
 			outcome := o.actOnOne(ctx, action, until, entry)
-			if isRefusal(outcome.err) || o.redisAnswers(ctx) {
+			// A Redis that takes no writes fails as a whole, whichever push it was that met it.
+			if isRefusal(outcome.err) || !errors.Is(outcome.err, ErrNotStored) && o.redisAnswers(ctx) {
 				outcomes[place] = outcome
 				return nil
 			}

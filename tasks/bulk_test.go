@@ -371,6 +371,86 @@ func TestBulkCursors(t *testing.T) {
 	require.Equal(t, 3, again.Done)
 }
 
+// A dry run counts what the real call does then, page by page, and changes nothing.
+func TestADryRunCountsAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, state := range States() {
+		t.Run(string(state), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			operator := d.operator(noon)
+			for name, action := range map[string]struct {
+				call   bulkCall
+				states []State
+			}{"retry": {operator.RetryAll, RetryableStates()}, "cancel": {operator.CancelAll, CancellableStates()}} {
+				if !slices.Contains(action.states, state) {
+					continue
+				}
+				for range 5 {
+					d.inState(state)
+				}
+				before := d.dump()
+				sum, calls := loop(t, action.call, Filter{State: state, DryRun: true}, 2)
+				require.Equal(t, Bulk{Matched: 5, Done: 5}, sum, name)
+				require.Equal(t, 3, calls)
+				require.Equal(t, before, d.dump(), "nothing has changed")
+				page, err := action.call(t.Context(), Filter{State: state, DryRun: true}, 2, "")
+				require.NoError(t, err)
+				_, err = action.call(t.Context(), Filter{State: state}, 2, page.Next)
+				require.ErrorIs(t, err, ErrCursor, "a cursor of a dry run is not one of the real call")
+				sum, _ = loop(t, action.call, Filter{State: state}, MaxBulk)
+				require.Equal(t, Bulk{Matched: 5, Done: 5}, sum, name)
+				_, err = d.inspector.DeleteAllPendingTasks(Swrve.ImmediateQueue())
+				require.NoError(t, err)
+			}
+		})
+	}
+	t.Run("what may not be done", func(t *testing.T) {
+		t.Parallel()
+		d := newDesk(t)
+		d.accept(newWindowedPush(time.Now().Add(time.Hour)))
+		sum, _ := loop(t, d.operator(time.Now()).RetryAll, Filter{State: Scheduled, DryRun: true}, MaxBulk)
+		require.Equal(t, Bulk{Matched: 1, Closed: 1}, sum)
+	})
+}
+
+// dump is all that Redis holds, by key.
+func (d *desk) dump() map[string]string {
+	all := make(map[string]string)
+	for _, key := range d.client.Keys(d.t.Context(), "*").Val() {
+		all[key] = d.client.Dump(d.t.Context(), key).Val()
+	}
+	return all
+}
+
+// A Redis that takes no writes is no fault of the push that meets it first.
+func TestBulkOnARedisThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.seed(3, Failed, plain)
+	d.accept(newPush())
+	operator := d.operator(time.Now())
+	set := func(name, value string) { require.NoError(t, d.client.ConfigSet(t.Context(), name, value).Err()) }
+	for _, refusal := range []struct {
+		setting, begin, end string
+		full                bool
+	}{{"maxmemory", "1", "0", true}, {"min-replicas-to-write", "1", "0", false}} {
+		set(refusal.setting, refusal.begin)
+		for _, call := range []struct {
+			bulkCall
+			state State
+		}{{operator.RetryAll, Failed}, {operator.CancelAll, Pending}} {
+			page, err := call.bulkCall(t.Context(), Filter{State: call.state}, MaxBulk, "")
+			require.ErrorIs(t, err, ErrNotStored, refusal.setting)
+			require.Equal(t, refusal.full, errors.Is(err, ErrStoreFull), refusal.setting)
+			require.Zero(t, page.Done)
+		}
+		set(refusal.setting, refusal.end)
+	}
+	sum, _ := loop(t, operator.RetryAll, Filter{State: Failed}, MaxBulk)
+	require.Equal(t, Bulk{Matched: 3, Done: 3}, sum)
+}
+
 // One push that cannot be read or acted on does not hold up the others, and the
 // loop comes to an end.
 func TestBulkGoesOnPastAFaultOfOnePush(t *testing.T) {

@@ -204,22 +204,11 @@ func (o *Operator) lookAndAct(ctx context.Context, id string, act action) error 
 // round, a worker would find the end. If the process dies in between, the task
 // is still where it was, and Retry can be repeated.
 func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
-	if !slices.Contains(RetryableStates(), found.State) {
-		return &StateError{Action: "retried", State: found.State}
-	}
-	if err := intact(task); err != nil {
-		return err
-	}
-	opening, err := o.nextOpening(found)
+	opening, err := o.retryOpening(ctx, found, task)
 	if err != nil {
 		return err
 	}
 	key := found.Push.notificationKey()
-	if key != "" {
-		if err := o.checkUnsent(ctx, key, found.State); err != nil {
-			return err
-		}
-	}
 	if err := o.takeBack(ctx, found, record); err != nil {
 		return err
 	}
@@ -238,6 +227,30 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 	// whoever lists it looks at its state.
 	_ = unlistScript.Run(ctx, o.redis, []string{o.channel.RecordKey(id), o.channel.DeadKey()}, id).Err()
 	return nil
+}
+
+// mayRetry returns why a push cannot be retried, as far as looking at it tells.
+func (o *Operator) mayRetry(ctx context.Context, found Report, task *asynq.TaskInfo, _ *Record) error {
+	_, err := o.retryOpening(ctx, found, task)
+	return err
+}
+
+// retryOpening is mayRetry, and returns when the push would be put into the queue: zero for
+// now.
+func (o *Operator) retryOpening(ctx context.Context, found Report, task *asynq.TaskInfo) (opening time.Time, err error) {
+	if !slices.Contains(RetryableStates(), found.State) {
+		return opening, &StateError{Action: "retried", State: found.State}
+	}
+	if err := intact(task); err != nil {
+		return opening, err
+	}
+	if opening, err = o.nextOpening(found); err != nil {
+		return opening, err
+	}
+	if key := found.Push.notificationKey(); key != "" {
+		return opening, o.checkUnsent(ctx, key, found.State)
+	}
+	return opening, nil
 }
 
 // checkUnsent refuses a push whose message was sent by somebody else: the push
@@ -379,10 +392,7 @@ func (o *Operator) reschedule(ctx context.Context, queue, id string, at time.Tim
 // task in between is refused by Begin, and archives it itself, if not now then when its
 // run gets as far as that (it may be put back for its window or a breaker before).
 func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInfo, record *Record) error {
-	if !slices.Contains(CancellableStates(), found.State) {
-		return &StateError{Action: "cancelled", State: found.State}
-	}
-	if err := intact(task); err != nil {
+	if err := o.mayCancel(ctx, found, task, record); err != nil {
 		return err
 	}
 	id := found.Push.ID
@@ -403,6 +413,14 @@ func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInf
 	}
 	o.OnCancelled()
 	return o.archive(ctx, task.Queue, id) // the three states are of a push with a task
+}
+
+// mayCancel returns why a push cannot be cancelled, as far as looking at it tells.
+func (o *Operator) mayCancel(_ context.Context, found Report, task *asynq.TaskInfo, _ *Record) error {
+	if !slices.Contains(CancellableStates(), found.State) {
+		return &StateError{Action: "cancelled", State: found.State}
+	}
+	return intact(task)
 }
 
 // archive takes the task of a cancelled push out of the queue.

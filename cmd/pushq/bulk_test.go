@@ -340,6 +340,55 @@ func TestSendABatchFromAFile(t *testing.T) {
 	require.ErrorContains(t, err, "The first 0 pushes have their results")
 }
 
+func TestDryRunsAndCountsOfTheCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	api := w.startReady("api")
+	w.seedFailed(1200)
+	accept(t, api, "user")
+	call := func(arguments ...string) (string, error) {
+		return execute(append(append([]string{"push"}, arguments...), "--server", api.URL())...)
+	}
+	output, err := call("retry", "--status", "FAILED", "--dry-run")
+	require.NoError(t, err)
+	require.Equal(t, "dry run: 1200 matched, 1200 would be done\n", output)
+	output, err = call("retry", "--status", "FAILED", "--error-code", "503", "--dry-run", "--json")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"dryRun":true,"matched":0,"done":0}`, output)
+	output, err = call("cancel", "--status", "PENDING", "--dry-run")
+	require.NoError(t, err)
+	require.Equal(t, "dry run: 1 matched, 1 would be done\n", output)
+	require.Len(t, listAll(t, api, tasks.Failed), 1200)
+	require.Len(t, listAll(t, api, tasks.Pending), 1)
+
+	output, err = call("count")
+	require.NoError(t, err)
+	require.Regexp(t, `swrve +PENDING +1\n`, output)
+	require.Regexp(t, `swrve +FAILED +~1200\n`, output, "all of the sample were FAILED")
+	output, err = call("count", "--json", "--channel", "swrve")
+	require.NoError(t, err)
+	require.Contains(t, output, `{"channel":"swrve","status":"PENDING","count":1,"exact":true}`+"\n")
+	_, err = call("count", "--channel", "other")
+	require.ErrorContains(t, err, "channel must be one of [swrve]")
+}
+
+// A command that cannot do better is not advised again.
+func TestABadCursorIsNotAdvisedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	api := w.startReady("api")
+	_, err := execute("push", "retry", "--status", "FAILED", "--cursor", "garbage", "--server", api.URL())
+	require.ErrorContains(t, err, "cursor is not one that")
+	require.ErrorContains(t, err, "Begin again without --cursor")
+	require.NotContains(t, err.Error(), "garbage")
+	require.NotContains(t, err.Error(), "Go on with")
+
+	w.seedFailed(1)
+	require.NoError(t, w.Redis.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err())
+	_, err = execute("push", "retry", "--status", "FAILED", "--server", api.URL())
+	require.ErrorContains(t, err, "Not done (503): The queue has no room to do this")
+}
+
 func TestListSince(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})

@@ -154,6 +154,11 @@ func (c channels) List(ctx context.Context, of tasks.Channel, state tasks.State,
 	return c.named(of.Name).reader.List(ctx, state, limit, cursor)
 }
 
+// Count counts the pushes of a channel.
+func (c channels) Count(ctx context.Context, of tasks.Channel) ([]tasks.Count, error) {
+	return c.named(of.Name).reader.Count(ctx)
+}
+
 // RetryAll retries pushes of a channel.
 func (c channels) RetryAll(ctx context.Context, of tasks.Channel, filter tasks.Filter, limit int, cursor string) (tasks.Bulk, error) {
 	return c.named(of.Name).operator.RetryAll(ctx, filter, limit, cursor)

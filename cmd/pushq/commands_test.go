@@ -31,7 +31,7 @@ func execute(arguments ...string) (output string, err error) {
 func TestEveryCommandHasHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"", "dev", "serve", "api", "worker", "sim", "sim swrve", "sim fcm", "sim templates", "push", "push send", "push get", "push list", "push retry", "push cancel",
+		"", "dev", "serve", "api", "worker", "sim", "sim swrve", "sim fcm", "sim templates", "push", "push send", "push get", "push list", "push count", "push retry", "push cancel",
 		"history", "history search",
 		"pause", "resume", "pace", "doctor",
 		"window", "health", "load", "config", "config check", "config show", "config doc", "version",

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -26,13 +27,14 @@ const (
 )
 
 func newHealthCommand() *cobra.Command {
-	var server string
-	var live, details bool
+	var local, live, details bool
 	command := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a pushq whether it is ready: exit code 0 if it is, 1 if it is not",
 		Long: `Ask a pushq whether it is ready: exit code 0 if it is, 1 if it is not. No key is needed.
-It is the health check of the container image, which has no shell.
+It asks the address of --server, or that of PUSHQ_SERVER, or else this host at http.listen of the configuration, and says
+which one has answered. --local asks this host whatever PUSHQ_SERVER says: so does the health check of the container image,
+which has no shell.
 
 With --details it shows each check, and what is wrong with it. For that a server that has
 API keys asks for one; with a key, the server's certificate must be good.`,
@@ -42,48 +44,68 @@ API keys asks for one; with a key, the server's certificate must be good.`,
 			if live {
 				path = "/health/live"
 			}
-			client := newPushClient(command)
-			encryption, err := client.encryption()
+			asked, err := healthServer(command, local, details)
 			if err != nil {
 				return err
 			}
-			if server == "" {
-				loaded, err := loadSettings(command, false, nil)
-				if err != nil {
-					return err
-				}
-				if server, err = ownServer(loaded.Config.HTTP); err != nil {
-					return err
-				}
-				if secret := details && client.key != ""; !secret {
-					if encryption, err = ownEncryption(loaded.Config.HTTP); err != nil {
-						return err
-					}
-				}
-			}
 			if details {
-				return printHealth(command.Context(), command.OutOrStdout(), server, client.key, encryption)
+				return printHealth(command.Context(), command.OutOrStdout(), asked.server, asked.key, asked.encryption)
 			}
-			status, answer, err := askHealth(command.Context(), server, path, "", encryption)
+			status, answer, err := askHealth(command.Context(), asked.server, path, "", asked.encryption)
 			if err != nil {
 				return err
 			}
 			if status != http.StatusOK {
-				return fmt.Errorf("%s answers %d %s: see its /health", server, status, answer)
+				return fmt.Errorf("%s answers %d %s: see its /health", asked.server, status, answer)
 			}
-			fmt.Fprintln(command.OutOrStdout(), answer)
+			fmt.Fprintf(command.OutOrStdout(), "%s: %s\n", asked.server, answer)
 			return nil
 		},
 	}
 	addSettingFlags(command)
-	command.Flags().StringVar(&server, "server", "", "address of the pushq (default http.listen of the configuration, on this host)")
+	command.Flags().String("server", os.Getenv("PUSHQ_SERVER"), "address of the pushq (PUSHQ_SERVER; default http.listen of the configuration, on this host)")
+	command.Flags().BoolVar(&local, "local", false, "ask this host, whatever PUSHQ_SERVER says")
 	command.Flags().Bool("ready", false, "whether it does its work: Redis answers, the clock is right, workers run (the default)")
 	command.Flags().BoolVar(&live, "live", false, "whether the process answers at all")
 	command.Flags().BoolVar(&details, "details", false, "every check of /health; exit code 1 only if the process is not ready")
 	command.Flags().String("key", "", "API key for --details (PUSHQ_KEY)")
 	command.MarkFlagsMutuallyExclusive("ready", "live", "details")
+	command.MarkFlagsMutuallyExclusive("server", "local")
 	addTLSFlags(command.Flags())
 	return command
+}
+
+// An askedServer is who is asked for its health, and how.
+type askedServer struct {
+	server     string
+	key        string
+	encryption *tls.Config
+}
+
+// healthServer is the one that is named, or that on this host.
+func healthServer(command *cobra.Command, local, details bool) (askedServer, error) {
+	client, err := newPushClient(command)
+	if err != nil {
+		return askedServer{}, err
+	}
+	asked := askedServer{server: client.server, key: client.key}
+	if asked.encryption, err = client.encryption(); err != nil {
+		return asked, err
+	}
+	if asked.server != "" && !local {
+		return asked, nil
+	}
+	loaded, err := loadSettings(command, false, nil)
+	if err != nil {
+		return asked, err
+	}
+	if asked.server, err = ownServer(loaded.Config.HTTP); err != nil {
+		return asked, err
+	}
+	if secret := details && client.key != ""; !secret {
+		asked.encryption, err = ownEncryption(loaded.Config.HTTP)
+	}
+	return asked, err
 }
 
 // ownServer is where a process with these settings is reached from its own host.

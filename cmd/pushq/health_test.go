@@ -33,8 +33,9 @@ func TestHealthCommand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
 	address := testenv.FreeAddress(t)
+	var environment []string
 	health := func(arguments ...string) (code int, printed []string) {
-		process := testenv.StartPushq(t, append([]string{"health"}, arguments...), "PUSHQ_HTTP_LISTEN="+address)
+		process := testenv.StartPushq(t, append([]string{"health"}, arguments...), append(environment, "PUSHQ_HTTP_LISTEN="+address)...)
 		code = process.Wait(healthTimeout + 20*time.Second)
 		return code, append(process.Stdout(), process.Stderr()...)
 	}
@@ -47,8 +48,24 @@ func TestHealthCommand(t *testing.T) {
 	for _, arguments := range [][]string{nil, {"--ready"}} {
 		code, printed = health(arguments...)
 		require.Zero(t, code)
-		require.Equal(t, []string{"ready"}, printed)
+		require.Equal(t, []string{"http://" + address + ": ready"}, printed)
 	}
+	// PUSHQ_SERVER is another one, as for the commands that call the API.
+	other := w.startReady("api")
+	environment = []string{"PUSHQ_SERVER=" + other.URL()}
+	code, printed = health()
+	require.Zero(t, code)
+	require.Equal(t, []string{other.URL() + ": ready"}, printed)
+	code, printed = health("--details")
+	require.Zero(t, code)
+	require.Contains(t, printed, other.URL()+": healthy")
+	code, printed = health("--local")
+	require.Zero(t, code)
+	require.Equal(t, []string{"http://" + address + ": ready"}, printed, "what the image's check asks")
+	code, printed = health("--server", serve.URL())
+	require.Zero(t, code)
+	require.Equal(t, []string{serve.URL() + ": ready"}, printed)
+	environment = nil
 
 	w.Redis.Stop()
 	code, printed = health("--server", serve.URL())
@@ -56,7 +73,7 @@ func TestHealthCommand(t *testing.T) {
 	require.Contains(t, printed[0], "503")
 	code, printed = health("--live")
 	require.Zero(t, code)
-	require.Equal(t, []string{"live"}, printed)
+	require.Equal(t, []string{"http://" + address + ": live"}, printed)
 
 	serve.Freeze()
 	code, _ = health("--live")

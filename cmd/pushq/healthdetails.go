@@ -60,7 +60,7 @@ func printHealth(ctx context.Context, out io.Writer, server, key string, encrypt
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, report.Status)
+	fmt.Fprintf(out, "%s: %s\n", server, report.Status)
 	if status != http.StatusOK {
 		return errors.New("not ready")
 	}

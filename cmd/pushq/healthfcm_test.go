@@ -198,7 +198,7 @@ func TestHealthCommandWithDetails(t *testing.T) {
 	printed, err := execute("health", "--details", "--server", serve.URL(), "--key", key)
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^fcm +healthy +- +circuit breaker closed$`, printed)
-	require.True(t, strings.HasSuffix(printed, "\nhealthy\n"), printed)
+	require.True(t, strings.HasSuffix(printed, ": healthy\n"), printed)
 
 	w.Redis.Stop()
 	testenv.EventuallyNoError(t, 20*time.Second, func() error {

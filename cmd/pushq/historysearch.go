@@ -79,7 +79,10 @@ the push has ended anew.`,
 
 // searchHistory follows the pages up to limit, and reports whether there are more.
 func searchHistory(command *cobra.Command, query url.Values, limit int) (items []json.RawMessage, more bool, err error) {
-	client := newPushClient(command)
+	client, err := newPushClient(command)
+	if err != nil {
+		return nil, false, err
+	}
 	defer client.close()
 	for {
 		query.Set("limit", strconv.Itoa(min(limit-len(items), history.MaxPage)))

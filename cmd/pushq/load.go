@@ -46,7 +46,10 @@ The original test had 20 threads with 10,000 pushes each: --threads 20 --pushes 
 		Example: `  pushq load --threads 20 --pushes 10000`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			client := newPushClient(command)
+			client, err := newPushClient(command)
+			if err != nil {
+				return err
+			}
 			options.Server, options.Key = client.server, client.key
 			if err := checkLoad(options, yes); err != nil {
 				return err

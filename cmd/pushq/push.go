@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -10,8 +12,8 @@ import (
 const defaultServer = "http://127.0.0.1:8080"
 
 func newPushCommand() *cobra.Command {
-	command := newGroup("push", "Send, look up, list, retry and cancel pushes over the HTTP API",
-		newPushSendCommand(), newPushGetCommand(), newPushListCommand(), newPushRetryCommand(), newPushCancelCommand())
+	command := newGroup("push", "Send, look up, list, count, retry and cancel pushes over the HTTP API",
+		newPushSendCommand(), newPushGetCommand(), newPushListCommand(), newPushCountCommand(), newPushRetryCommand(), newPushCancelCommand())
 	addServerFlags(command.PersistentFlags())
 	return command
 }
@@ -34,15 +36,24 @@ func addTLSFlags(flags *pflag.FlagSet) {
 	flags.String("client-key", os.Getenv("PUSHQ_CLIENT_KEY"), "file with the private key of --client-cert (PUSHQ_CLIENT_KEY)")
 }
 
-func newPushClient(command *cobra.Command) *pushClient {
-	server, _ := command.Flags().GetString("server") // addServerFlags adds them
-	key, _ := command.Flags().GetString("key")
-	if key == "" {
-		key = os.Getenv("PUSHQ_KEY")
+// newPushClient is the client of --server and --key. Line breaks at the end of a variable,
+// as files written on Windows leave them, are left out.
+func newPushClient(command *cobra.Command) (*pushClient, error) {
+	flag := func(name string) string {
+		text, _ := command.Flags().GetString(name) // addServerFlags adds them
+		return strings.TrimRight(text, "\r\n")
 	}
-	client := &pushClient{server: server, key: key}
-	client.tls.CA, _ = command.Flags().GetString("ca")
-	client.tls.Cert, _ = command.Flags().GetString("client-cert")
-	client.tls.Key, _ = command.Flags().GetString("client-key")
-	return client
+	client := &pushClient{server: flag("server"), key: flag("key")}
+	if client.key == "" {
+		client.key = strings.TrimRight(os.Getenv("PUSHQ_KEY"), "\r\n")
+	}
+	unfit := func(r rune) bool { return r <= ' ' || r > '~' }
+	switch {
+	case strings.ContainsFunc(client.key, unfit):
+		return nil, errors.New("--key or PUSHQ_KEY has a blank, a line break or a character that is not ASCII: no key has one")
+	case len(client.key) > 1 && client.key[0] == client.key[len(client.key)-1] && strings.ContainsAny(client.key[:1], `"'`):
+		return nil, errors.New("--key or PUSHQ_KEY is in quotes, which docker's --env-file keeps: leave them out")
+	}
+	client.tls.CA, client.tls.Cert, client.tls.Key = flag("ca"), flag("client-cert"), flag("client-key")
+	return client, nil
 }

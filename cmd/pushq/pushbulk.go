@@ -22,13 +22,15 @@ type bulkFlags struct {
 	errorCode                int
 	prototype                string
 	cursor                   string
+	dryRun                   bool
 	asJSON                   bool
 }
 
 // bulkSum is an answer of a bulk action, and the sum of all.
 type bulkSum struct {
-	Matched int `json:"matched"`
-	Done    int `json:"done"`
+	DryRun  bool `json:"dryRun,omitempty"`
+	Matched int  `json:"matched"`
+	Done    int  `json:"done"`
 	Skipped struct {
 		Closed int `json:"closed"`
 		Moved  int `json:"moved"`
@@ -46,6 +48,7 @@ func (b *bulkFlags) add(command *cobra.Command, states []tasks.State) {
 	flags.StringVar(&b.prototype, "prototype", "", "only those of this message prototype")
 	addAskedChannelFlag(command, &b.channel)
 	flags.StringVar(&b.cursor, "cursor", "", "go on where a call that was stopped said")
+	flags.BoolVar(&b.dryRun, "dry-run", false, "only count what would be done")
 	flags.BoolVar(&b.asJSON, "json", false, "print the sums as JSON")
 }
 
@@ -53,7 +56,7 @@ func (b *bulkFlags) add(command *cobra.Command, states []tasks.State) {
 // about none.
 func (b *bulkFlags) isBulk(command *cobra.Command, arguments []string) (bool, error) {
 	given := false
-	for _, name := range []string{channelFlag, "status", "since", "error-type", "error-code", "prototype", "cursor", "json"} {
+	for _, name := range []string{channelFlag, "status", "since", "error-type", "error-code", "prototype", "cursor", "dry-run", "json"} {
 		given = given || command.Flags().Changed(name)
 	}
 	switch {
@@ -85,6 +88,9 @@ func (b *bulkFlags) filter(now time.Time) (map[string]any, error) {
 	if b.prototype != "" {
 		filter["messagePrototypeKey"] = b.prototype
 	}
+	if b.dryRun {
+		filter["dryRun"] = true
+	}
 	return filter, nil
 }
 
@@ -107,18 +113,25 @@ func (b *bulkFlags) operateOnMany(command *cobra.Command, action string) error {
 	if err != nil {
 		return err
 	}
-	client, ctx := newPushClient(command), command.Context()
+	client, err := newPushClient(command)
+	if err != nil {
+		return err
+	}
+	ctx := command.Context()
 	defer client.close()
 	shown := newProgress(command.ErrOrStderr(), action)
-	sum := bulkSum{Next: b.cursor}
+	sum := bulkSum{DryRun: b.dryRun, Next: b.cursor}
 	for {
 		page, err := bulkPage(context.WithoutCancel(ctx), client, b.path(action), filter, sum.Next)
 		if err != nil {
 			shown.end()
+			if isAbout(err, "cursor") { // it is no better the next time
+				return fmt.Errorf("%w\nAfter %d matched, %d done. Begin again without --cursor, with the flags of the call that is to be continued", err, sum.Matched, sum.Done)
+			}
 			return fmt.Errorf("%w%s", err, b.goOn(action, filter, sum))
 		}
 		sum.add(page)
-		shown.show(sum.Done, fmt.Sprintf("%d matched, %d done so far", sum.Matched, sum.Done))
+		shown.show(sum.Done, sum.text()+" so far")
 		if sum.Next == "" || ctx.Err() != nil {
 			break
 		}
@@ -132,7 +145,7 @@ func (b *bulkFlags) operateOnMany(command *cobra.Command, action string) error {
 		return fmt.Errorf("stopped%s", b.goOn(action, filter, sum))
 	case sum.Skipped.Failed > 0:
 		return fmt.Errorf("%d pushes could not be read or acted on; the server's log names the first of each call", sum.Skipped.Failed)
-	case sum.Matched > 0 && sum.Done == 0:
+	case sum.Matched > 0 && sum.Done == 0 && !b.dryRun:
 		return fmt.Errorf("nothing was done: none of the pushes that matched could be %s", map[string]string{"retry": "retried", "cancel": "cancelled"}[action])
 	}
 	return nil
@@ -176,11 +189,19 @@ func (b *bulkSum) add(page bulkSum) {
 	b.Next = page.Next
 }
 
+// text says how many matched and were done, or would be.
+func (b *bulkSum) text() string {
+	if b.DryRun {
+		return fmt.Sprintf("dry run: %d matched, %d would be done", b.Matched, b.Done)
+	}
+	return fmt.Sprintf("%d matched, %d done", b.Matched, b.Done)
+}
+
 func (b *bulkFlags) print(command *cobra.Command, sum bulkSum) error {
 	if b.asJSON {
 		return json.NewEncoder(command.OutOrStdout()).Encode(sum)
 	}
-	text := fmt.Sprintf("%d matched, %d done", sum.Matched, sum.Done)
+	text := sum.text()
 	for _, skipped := range []struct {
 		count int
 		why   string
@@ -213,7 +234,10 @@ func (b *bulkFlags) goOn(action string, filter map[string]any, sum bulkSum) stri
 			words = append(words, flag[1], shellWord(fmt.Sprint(value)))
 		}
 	}
-	return fmt.Sprintf(" after %d matched, %d done. Go on with:\n%s", sum.Matched, sum.Done, strings.Join(append(words, "--cursor", sum.Next), " "))
+	if b.dryRun {
+		words = append(words, "--dry-run")
+	}
+	return fmt.Sprintf(" after %s. Go on with:\n%s", sum.text(), strings.Join(append(words, "--cursor", sum.Next), " "))
 }
 
 // shellWord quotes what a shell would split or expand.

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +35,8 @@ const (
 
 // call makes a request and returns the answer if it is a success.
 func (p *pushClient) call(ctx context.Context, method, path string, header http.Header, body []byte) (http.Header, []byte, error) {
-	if _, err := parseServer(p.server); err != nil {
+	server, err := parseServer(p.server)
+	if err != nil {
 		return nil, nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(p.server, "/")+path, bytes.NewReader(body))
@@ -68,7 +70,7 @@ func (p *pushClient) call(ctx context.Context, method, path string, header http.
 		return nil, nil, fmt.Errorf("the answer of %s is longer than %d MiB: ask for less with --limit", p.server, maxAnswer>>20)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
-		return nil, nil, answerError(response.StatusCode, answer)
+		return nil, nil, aboutThePath(server, response.StatusCode, answerError(response.StatusCode, answer))
 	}
 	return response.Header, answer, nil
 }
@@ -84,17 +86,30 @@ func (p *pushClient) close() {
 func (p *pushClient) encryption() (*tls.Config, error) {
 	encryption, err := p.tls.Client(slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, fmt.Errorf("--ca, --client-cert or --client-key: %w", err)
+		return nil, fmt.Errorf("--ca, --client-cert or --client-key (PUSHQ_CA, PUSHQ_CLIENT_CERT, PUSHQ_CLIENT_KEY): %w", err)
 	}
 	return encryption, nil
 }
 
 func parseServer(server string) (*url.URL, error) {
 	address, err := url.Parse(server)
-	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-		return nil, fmt.Errorf("--server %q: write an address such as %s", server, defaultServer)
+	switch {
+	case err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https":
+		return nil, fmt.Errorf("--server or PUSHQ_SERVER %q: write an address such as %s", server, defaultServer)
+	case address.RawQuery != "" || address.ForceQuery || address.Fragment != "" || address.User != nil:
+		return nil, fmt.Errorf("--server or PUSHQ_SERVER: write an address such as %s, without a user and without what begins with ? or #", defaultServer)
 	}
 	return address, nil
+}
+
+// aboutThePath adds to an answer that there is no such address that the server was named
+// with a path: only behind a proxy that takes it away is that right.
+func aboutThePath(server *url.URL, status int, err error) error {
+	path := strings.Trim(server.Path, "/")
+	if path == "" || status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
+		return err
+	}
+	return fmt.Errorf("%w\n--server or PUSHQ_SERVER has the path /%s: leave it out, unless a proxy there hands on what is below it", err, path)
 }
 
 // callAdvice says what to do about a call that got no answer.
@@ -120,6 +135,20 @@ func callAdvice(err error) string {
 	}
 }
 
+// An answeredError is what a problem document says.
+type answeredError struct {
+	text   string
+	fields []string // that it is about
+}
+
+func (e *answeredError) Error() string { return e.text }
+
+// isAbout reports whether the server has found fault with a field.
+func isAbout(err error, field string) bool {
+	answered, ok := errors.AsType[*answeredError](err)
+	return ok && slices.Contains(answered.fields, field)
+}
+
 // answerError says what a problem document says.
 func answerError(status int, answer []byte) error {
 	var problem struct {
@@ -137,11 +166,13 @@ func answerError(status int, answer []byte) error {
 	if problem.Detail != "" {
 		text += ": " + problem.Detail
 	}
+	var fields []string
 	for _, field := range problem.Errors {
+		fields = append(fields, field.Field)
 		text += fmt.Sprintf("\n  %s %s", field.Field, field.Reason)
 	}
 	if status == http.StatusUnauthorized {
 		text += "\nName a key with --key or PUSHQ_KEY"
 	}
-	return errors.New(text)
+	return &answeredError{text, fields}
 }

@@ -18,7 +18,10 @@ func newPushGetCommand() *cobra.Command {
 its recipient and variables, is left out.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
-			client := newPushClient(command)
+			client, err := newPushClient(command)
+			if err != nil {
+				return err
+			}
 			defer client.close()
 			_, answer, err := client.call(command.Context(), http.MethodGet, "/push/"+url.PathEscape(arguments[0]), nil, nil)
 			if err != nil {

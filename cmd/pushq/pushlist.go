@@ -63,7 +63,10 @@ func newPushListCommand() *cobra.Command {
 // more. Pushes that were tried come newest end first: after a page on which all
 // are too old, so are those of the next.
 func listPushes(command *cobra.Command, channel, status string, since time.Time, limit int) (items []json.RawMessage, more bool, err error) {
-	client := newPushClient(command)
+	client, err := newPushClient(command)
+	if err != nil {
+		return nil, false, err
+	}
 	defer client.close()
 	triedNewestFirst := slices.Contains([]tasks.State{tasks.Sent, tasks.Failed, tasks.GivenUp}, tasks.State(status))
 	for cursor := ""; ; {

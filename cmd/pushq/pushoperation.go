@@ -32,10 +32,12 @@ func newPushOperationCommand(o pushOperation) *cobra.Command {
 			} else if isBulk {
 				return many.operateOnMany(command, o.name)
 			}
-			client := newPushClient(command)
-			defer client.close()
-			_, _, err := client.call(command.Context(), o.method, fmt.Sprintf(o.path, url.PathEscape(arguments[0])), nil, nil)
+			client, err := newPushClient(command)
 			if err != nil {
+				return err
+			}
+			defer client.close()
+			if _, _, err := client.call(command.Context(), o.method, fmt.Sprintf(o.path, url.PathEscape(arguments[0])), nil, nil); err != nil {
 				return err
 			}
 			fmt.Fprintf(command.OutOrStdout(), o.done+"\n", arguments[0])

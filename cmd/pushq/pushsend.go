@@ -37,7 +37,10 @@ func newPushSendCommand() *cobra.Command {
 			if idempotencyKey != "" {
 				header.Set("Idempotency-Key", idempotencyKey)
 			}
-			client := newPushClient(command)
+			client, err := newPushClient(command)
+			if err != nil {
+				return err
+			}
 			defer client.close()
 			answer, _, err := client.call(command.Context(), http.MethodPost, "/push", header, body)
 			if err != nil {

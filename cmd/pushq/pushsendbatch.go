@@ -33,9 +33,13 @@ func sendBatch(command *cobra.Command, file string) error {
 		defer func() { _ = opened.Close() }()
 		input = opened
 	}
-	s := batchSender{client: newPushClient(command), out: bufio.NewWriter(command.OutOrStdout()), shown: newProgress(command.ErrOrStderr(), "send")}
+	client, err := newPushClient(command)
+	if err != nil {
+		return err
+	}
+	s := batchSender{client: client, out: bufio.NewWriter(command.OutOrStdout()), shown: newProgress(command.ErrOrStderr(), "send")}
 	defer s.client.close()
-	err := s.sendAll(command.Context(), input)
+	err = s.sendAll(command.Context(), input)
 	s.shown.end()
 	if flushErr := s.out.Flush(); err == nil && flushErr != nil {
 		err = fmt.Errorf("print the results: %w", flushErr)

@@ -26,7 +26,7 @@ func (f Files) Client(log *slog.Logger) (*tls.Config, error) {
 	if f.CA != "" {
 		authorities, err := ReadAuthorities(f.CA)
 		if err != nil {
-			return nil, fmt.Errorf("the file of authorities %w", err)
+			return nil, fmt.Errorf("the file of authorities %s %w", f.CA, err)
 		}
 		settings.RootCAs = authorities
 	}
@@ -54,7 +54,7 @@ func (f Files) Server(log *slog.Logger) (*tls.Config, error) {
 	}
 	if f.CA != "" {
 		if settings.ClientCAs, err = ReadAuthorities(f.CA); err != nil {
-			return nil, fmt.Errorf("the file of authorities %w", err)
+			return nil, fmt.Errorf("the file of authorities %s %w", f.CA, err)
 		}
 		settings.ClientAuth = tls.RequireAndVerifyClientCert
 	}

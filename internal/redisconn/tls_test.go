@@ -93,7 +93,7 @@ func TestTLSWithAWrongName(t *testing.T) {
 func TestTLSFilesMustBeReadable(t *testing.T) {
 	t.Parallel()
 	_, err := Server{URL: "rediss://localhost", TLS: certificates.Files{CA: "missing.pem"}}.Open(0)
-	require.EqualError(t, err, "redis.tls: the file of authorities cannot be read: no such file or directory")
+	require.EqualError(t, err, "redis.tls: the file of authorities missing.pem cannot be read: no such file or directory")
 	_, err = Server{URL: "rediss://localhost", TLS: certificates.Files{Cert: "missing.pem", Key: "missing.pem"}}.Open(0)
 	require.EqualError(t, err, "redis.tls: the certificate missing.pem cannot be read: no such file or directory")
 }
