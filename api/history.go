@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -110,9 +111,11 @@ func given(into *string, value string) (problem string) {
 	return ""
 }
 
+// moment reads a time of a query. A + in it that is not encoded has become a blank there;
+// one before 1970 would be taken for none.
 func moment(value string) (instant time.Time, problem string) {
-	instant, err := time.Parse(time.RFC3339, value)
-	if err != nil {
+	instant, err := time.Parse(time.RFC3339, strings.Replace(value, " ", "+", 1))
+	if err != nil || instant.Unix() <= 0 {
 		return time.Time{}, "must be a time such as 2026-11-27T09:00:00Z"
 	}
 	return instant, ""

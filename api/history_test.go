@@ -152,3 +152,20 @@ func TestForgedCursorOfHistory(t *testing.T) {
 		s.get("/history?cursor="+cursor).requireMistakes(t, "cursor is not one that a search has returned")
 	}
 }
+
+// A + that is not encoded has become a blank by the time it is read; a time before 1970
+// would be taken for none, and find everything.
+func TestTimesOfASearch(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"2026-11-27T10:00:00 01:00": "2026-11-27T09:00:00Z", "2026-11-27T10:00:00+01:00": "2026-11-27T09:00:00Z", "2026-11-27T09:00:00Z": "2026-11-27T09:00:00Z",
+	} {
+		got, problem := moment(text)
+		require.Empty(t, problem, text)
+		require.Equal(t, want, got.UTC().Format(time.RFC3339))
+	}
+	for _, text := range []string{"0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "1970-01-01T00:00:00Z", "2026-11-27 10:00:00Z", "2026-11-27T10:00:00  01:00", ""} {
+		_, problem := moment(text)
+		require.NotEmpty(t, problem, text)
+	}
+}

@@ -25,7 +25,7 @@ func (s *Server) operate(c echo.Context, action string, do func(ctx context.Cont
 	// Not the request's own context: see acceptPush.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), s.RedisTimeout)
 	defer cancel()
-	id := c.Param("id")
+	id := pushID(c)
 	err := do(ctx, id)
 	if errors.Is(err, tasks.ErrNotFound) {
 		return err // the id may be any text

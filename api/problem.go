@@ -100,6 +100,10 @@ func problemFor(err error) *problem {
 	case errors.As(err, &wrongState):
 		p := newProblem(http.StatusConflict, "wrong-state", "Conflict",
 			fmt.Sprintf("A push that is %s cannot be %s.", wrongState.State, wrongState.Action))
+		if wrongState.UnderWay {
+			p.Detail = fmt.Sprintf("The push is %s, but an earlier attempt may be under way yet: its worker has not said what came of it. "+
+				"Try again later; what a dead worker held is free after the longest time of a request and ten seconds.", wrongState.State)
+		}
 		p.State = wrongState.State
 		return p
 	case errors.As(err, &closed):
@@ -161,6 +165,10 @@ func (s *Server) writeProblem(err error, c echo.Context) {
 		return
 	}
 	p := problemFor(err)
+	if path := c.Request().URL.Path; (p.Status == http.StatusNotFound || p.Status == http.StatusMethodNotAllowed) &&
+		len(path) > 1 && strings.HasSuffix(path, "/") {
+		p.Detail = "The address ends in a slash, which none does here: leave it out."
+	}
 	if p.Status >= http.StatusInternalServerError {
 		s.Log.Error("request failed", slog.String("method", c.Request().Method), slog.String("route", c.Path()),
 			slog.Int("status", p.Status), slog.Any("error", err))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"os"
@@ -36,9 +37,21 @@ func requireMediaType(header http.Header, allowed ...string) (string, error) {
 		slices.Contains(allowed, mediaType) {
 		return mediaType, nil
 	}
+	wrong := ""
+	switch encoding := header.Values(echo.HeaderContentEncoding); {
+	case len(encoding) > 0:
+		wrong = fmt.Sprintf("The body has the Content-Encoding %.40q, which is not read: send it as it is. ", encoding[0])
+	case err == nil && hasCharset && !strings.EqualFold(charset, "utf-8"):
+		wrong = fmt.Sprintf("The body has the charset %.40q: send it in UTF-8. ", charset)
+	case err == nil && len(parameters) > 0:
+		wrong = fmt.Sprintf("The media type has the parameter %.40q, which is not known. ", slices.Sorted(maps.Keys(parameters))[0])
+	}
 	return "", newProblem(http.StatusUnsupportedMediaType, "unsupported-media-type", "Unsupported media type",
-		fmt.Sprintf("Send it as one of these, with or without charset=utf-8: %s.", strings.Join(allowed, ", ")))
+		wrong+fmt.Sprintf("Send it as one of these, with or without charset=utf-8: %s.", strings.Join(allowed, ", ")))
 }
+
+// byteOrderMark is what some programs write before UTF-8.
+const byteOrderMark = "\uFEFF"
 
 // readBody reads a request's body up to the limit.
 func readBody(c echo.Context, limit int64) ([]byte, error) {
@@ -51,7 +64,7 @@ func readBody(c echo.Context, limit int64) ([]byte, error) {
 	if _, err := body.ReadFrom(http.MaxBytesReader(c.Response(), request.Body, limit)); err != nil {
 		return nil, bodyProblem(c, err)
 	}
-	return body.Bytes(), nil
+	return bytes.TrimPrefix(body.Bytes(), []byte(byteOrderMark)), nil
 }
 
 // refuseLongBody does so before anything of it has come, if its length is known.

@@ -219,6 +219,37 @@ func TestMediaTypes(t *testing.T) {
 	require.Equal(t, 8, s.queued())
 }
 
+func TestWhatIsNotReadIsNamed(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	for _, path := range []string{"/push", "/push/batch", "/push/retry"} {
+		for says, header := range map[string][]string{
+			`the Content-Encoding "gzip", which is not read`: {"Content-Type", "application/json", "Content-Encoding", "gzip"},
+			`the charset "latin1": send it in UTF-8`:         {"Content-Type", "application/json; charset=latin1"},
+			`the parameter "version", which is not known`:    {"Content-Type", "application/json; version=2"},
+		} {
+			got := s.send(http.MethodPost, path, strings.NewReader(push()), header...)
+			require.Equal(t, http.StatusUnsupportedMediaType, got.status, header)
+			require.Contains(t, got.problem.Detail, says)
+			require.Contains(t, got.problem.Detail, "Send it as one of these")
+		}
+	}
+}
+
+// Some programs write one before the first character of a file.
+func TestAByteOrderMarkIsNoPartOfABody(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	require.Equal(t, http.StatusAccepted, s.post("\uFEFF"+push()).status)
+	for mediaType, body := range map[string]string{"application/x-ndjson": push() + "\n" + push(), "application/json": "[" + push() + "]"} {
+		got := s.send(http.MethodPost, "/push/batch", strings.NewReader("\uFEFF"+body), "Content-Type", mediaType)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		require.NotContains(t, got.body, "error")
+	}
+	require.Equal(t, http.StatusBadRequest, s.post("\uFEFF\uFEFF"+push()).status)
+	require.Equal(t, 4, s.queued())
+}
+
 // What is accepted reads the same with another parser; all else is a 400.
 func FuzzDecodePush(f *testing.F) {
 	for _, body := range []string{

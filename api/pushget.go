@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -47,11 +48,20 @@ type attemptView struct {
 func (s *Server) getPush(c echo.Context) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), s.RedisTimeout)
 	defer cancel()
-	report, err := s.Reader.Get(ctx, c.Param("id"))
+	report, err := s.Reader.Get(ctx, pushID(c))
 	if err != nil {
 		return err
 	}
 	return writeJSON(c, http.StatusOK, view(report))
+}
+
+// pushID is the id in the path, of which some clients encode characters that need it not.
+func pushID(c echo.Context) string {
+	id := c.Param("id")
+	if decoded, err := url.PathUnescape(id); err == nil {
+		return decoded
+	}
+	return id
 }
 
 func view(report tasks.Report) pushView {

@@ -160,3 +160,25 @@ func TestPushThatCannotBeDecodedIsShownAllTheSame(t *testing.T) {
 	require.Equal(t, compact(t, `{"id":"`+id+`","status":"PENDING","platform":"","messagePrototypeKey":"","pushKey":"","message":"",
 		"cronExpression":null,"timeZone":null,"traceId":null,"createdAt":null,"nextAttemptAt":null,"attempts":[]}`), s.get("/push/"+id).body)
 }
+
+// Some clients encode characters that need it not, or join addresses with one slash more.
+func TestOtherSpellingsOfAnAddress(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	id := s.accept(push())
+	encoded := fmt.Sprintf("%%%02X%s%%%02x", id[0], id[1:25], id[25])
+	require.Contains(t, s.get("/push/"+encoded).body, id)
+	require.Equal(t, http.StatusNoContent, s.cancel(encoded).status)
+	require.Equal(t, http.StatusAccepted, s.retry(encoded).status)
+	require.Equal(t, http.StatusNotFound, s.get("/push/"+id+"%2F").status)
+	for _, call := range [][2]string{
+		{http.MethodPost, "/push/"}, {http.MethodGet, "/push/"}, {http.MethodGet, "/push/" + id + "/"}, {http.MethodPost, "/push/batch/"},
+		{http.MethodPost, "/push/" + id + "/retry/"}, {http.MethodGet, "/health/"}, {http.MethodGet, "/nothing/"},
+	} {
+		got := s.send(call[0], call[1], strings.NewReader(push()), "Content-Type", "application/json")
+		require.Contains(t, []int{http.StatusNotFound, http.StatusMethodNotAllowed}, got.status, call)
+		require.Equal(t, "The address ends in a slash, which none does here: leave it out.", got.problem.Detail, call)
+	}
+	require.NotContains(t, s.get("/nothing").problem.Detail, "slash")
+	require.NotContains(t, s.get("/").problem.Detail, "slash")
+}

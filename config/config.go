@@ -10,6 +10,7 @@
 //	unit     unit of the value, for the reader
 //	min,max  smallest and largest value, both allowed
 //	allowed  what is allowed, in words, where min and max cannot say it
+//	example  of a map or list, how it is written in a variable
 //	doc      meaning
 //
 // Values are plain data: safe to copy, and to read from several goroutines.
@@ -50,7 +51,7 @@ type RedisTLS struct {
 // HTTP is the side that accepts pushes.
 type HTTP struct {
 	Listen         string            `key:"listen" default:"127.0.0.1:8080" allowed:"host:port" doc:"Address of the API. A worker on its own serves /health and /metrics there. Port 0 takes any free port."`
-	APIKeys        map[string]Secret `key:"apiKeys" default:"{}" allowed:"names of 1 to 64 characters of A-Z a-z 0-9 . _ -; keys of at least 16 visible ASCII characters, longer than their names" doc:"Callers: name to key, a secret, which they send as Authorization: Bearer. Without keys pushq listens on loopback only, and answers only requests whose Host is localhost or a loopback address and that come from no page of another site (403)."`
+	APIKeys        map[string]Secret `key:"apiKeys" default:"{}" example:"{\"shop\":\"KEY\"}" allowed:"names of 1 to 64 characters of A-Z a-z 0-9 . _ -; keys of at least 16 visible ASCII characters, longer than their names" doc:"Callers: name to key, a secret, which they send as Authorization: Bearer. Without keys pushq listens on loopback only, and answers only requests whose Host is localhost or a loopback address and that come from no page of another site (403)."`
 	AllowAnonymous bool              `key:"allowAnonymous" default:"false" doc:"Allows listening on other addresses than loopback without API keys: everybody who reaches the address can then send pushes, whatever its name in Host is. Requests that browsers make for pages of other sites are refused all the same."`
 	TLS            HTTPTLS           `key:"tls"`
 	MaxBodyBytes   int64             `key:"maxBodyBytes" default:"16384" unit:"bytes" min:"128" max:"1048576" doc:"Largest body of one push or notification; anything larger is answered with 413. A notification of more than 64 KiB is refused with 400 whatever is set here."`
@@ -80,10 +81,10 @@ type Swrve struct {
 	Pollers                  Pollers                      `key:"pollers" default:"auto" allowed:"auto, or 1 to 8" doc:"Loops that hand pushes out, for each process and queue; they share the concurrency. auto is 1, which is enough: pushes are fetched from Redis as many at a time as there is room for."`
 	TimeoutMillis            int                          `key:"timeoutMillis" default:"15000" unit:"ms" min:"100" max:"480000" doc:"After this time a request to Swrve is given up, and may have been delivered nevertheless. At least averageProcessingMillis."`
 	MaxRetryAfter            time.Duration                `key:"maxRetryAfter" default:"5m" unit:"duration" min:"1s" max:"24h" doc:"Longest time that a Retry-After of Swrve is obeyed."`
-	RetryStatuses            []int                        `key:"retryStatuses" default:"[429,500,502,503,504]" min:"300" max:"599" doc:"HTTP statuses of Swrve after which a push is tried again; any other from 300 on fails it."`
+	RetryStatuses            []int                        `key:"retryStatuses" default:"[429,500,502,503,504]" example:"[429,503]" min:"300" max:"599" doc:"HTTP statuses of Swrve after which a push is tried again; any other from 300 on fails it."`
 	RetryNetworkErrors       bool                         `key:"retryNetworkErrors" default:"true" doc:"Tries a push again after a network error or a timeout. The push may arrive twice that way; without it, it may never arrive."`
 	Test                     bool                         `key:"test" default:"false" doc:"Sends test=1 with each push."`
-	MessagePrototypePushKeys map[string]map[string]Secret `key:"messagePrototypePushKeys" default:"{}" allowed:"platforms IOS and ANDROID" doc:"Message prototype to platform to push key of Swrve, a secret. Names of prototypes keep case, blanks and dots."`
+	MessagePrototypePushKeys map[string]map[string]Secret `key:"messagePrototypePushKeys" default:"{}" example:"{\"Hello\":{\"IOS\":\"KEY\",\"ANDROID\":\"KEY\"}}" allowed:"platforms IOS and ANDROID" doc:"Message prototype to platform to push key of Swrve, a secret. Names of prototypes keep case, blanks and dots."`
 }
 
 // Push is what holds for pushes of every channel.

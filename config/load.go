@@ -144,7 +144,7 @@ func (l *loader) setText(setting setting, text, source string) {
 	}
 	node, err := textNode(text, setting.field)
 	if err != nil {
-		l.reportBroken(setting, source, err.Error())
+		l.reportBroken(setting, source, err.Error()+": write such as "+setting.example)
 		return
 	}
 	l.set(setting, node, source, func(*yaml.Node) string { return source })

@@ -486,17 +486,19 @@ func TestLoadRefusesVariables(t *testing.T) {
 		environ []string
 		want    []string
 	}{
-		"word for number":  {[]string{"PUSHQ_SWRVE_DELAYMILLIS=fast"}, []string{`swrve.delayMillis (PUSHQ_SWRVE_DELAYMILLIS) needs a number, found "fast"`}},
-		"empty":            {[]string{"PUSHQ_SWRVE_DELAYMILLIS="}, []string{`swrve.delayMillis (PUSHQ_SWRVE_DELAYMILLIS) needs a number, found ""`}},
-		"blank":            {[]string{"PUSHQ_SWRVE_CONCURRENCY= 4"}, []string{`swrve.concurrency (PUSHQ_SWRVE_CONCURRENCY) needs a whole number, found " 4"`}},
-		"not JSON":         {[]string{"PUSHQ_SWRVE_RETRYSTATUSES=429,500"}, []string{`swrve.retryStatuses (PUSHQ_SWRVE_RETRYSTATUSES) is not valid JSON (at byte 4)`}},
-		"after JSON":       {[]string{"PUSHQ_SWRVE_RETRYSTATUSES=[429] 1"}, []string{`swrve.retryStatuses (PUSHQ_SWRVE_RETRYSTATUSES) is not valid JSON (at byte 7)`}},
-		"null":             {[]string{"PUSHQ_SWRVE_RETRYSTATUSES=null"}, []string{`swrve.retryStatuses (PUSHQ_SWRVE_RETRYSTATUSES) needs a list, found no value`}},
-		"list for map":     {[]string{"PUSHQ_HTTP_APIKEYS=[]"}, []string{`http.apiKeys (PUSHQ_HTTP_APIKEYS) needs a mapping of names to values, found a list`}},
-		"name twice":       {[]string{`PUSHQ_HTTP_APIKEYS={"a":"0123456789abcdef","a":"0123456789abcdef"}`}, []string{`http.apiKeys["a"] (PUSHQ_HTTP_APIKEYS) is set twice`}},
-		"both":             {[]string{"PUSHQ_REDIS_URL=redis://a", "PUSHQ_REDIS_URL_FILE=url"}, []string{`redis.url (PUSHQ_REDIS_URL) is also set by PUSHQ_REDIS_URL_FILE: remove one of the two`}},
-		"missing file":     {[]string{"PUSHQ_REDIS_URL_FILE=missing"}, []string{`redis.url (PUSHQ_REDIS_URL_FILE) names a file that cannot be read: file does not exist`}},
-		"bad file content": {[]string{"PUSHQ_SWRVE_TEST_FILE=url"}, []string{`swrve.test (PUSHQ_SWRVE_TEST_FILE) needs true or false, found "redis://from-file"`}},
+		"word for number":      {[]string{"PUSHQ_SWRVE_DELAYMILLIS=fast"}, []string{`swrve.delayMillis (PUSHQ_SWRVE_DELAYMILLIS) needs a number, found "fast"`}},
+		"empty":                {[]string{"PUSHQ_SWRVE_DELAYMILLIS="}, []string{`swrve.delayMillis (PUSHQ_SWRVE_DELAYMILLIS) needs a number, found ""`}},
+		"blank":                {[]string{"PUSHQ_SWRVE_CONCURRENCY= 4"}, []string{`swrve.concurrency (PUSHQ_SWRVE_CONCURRENCY) needs a whole number, found " 4"`}},
+		"not JSON":             {[]string{"PUSHQ_SWRVE_RETRYSTATUSES=429,500"}, []string{`swrve.retryStatuses (PUSHQ_SWRVE_RETRYSTATUSES) is not valid JSON (at byte 4): write such as [429,503]`}},
+		"names without quotes": {[]string{"PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS=Hello:key"}, []string{`swrve.messagePrototypePushKeys (PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS) is not valid JSON (at byte 1): write such as {"Hello":{"IOS":"KEY","ANDROID":"KEY"}}`}},
+		"a key alone":          {[]string{"PUSHQ_HTTP_APIKEYS=0123456789abcdef"}, []string{`http.apiKeys (PUSHQ_HTTP_APIKEYS) is not valid JSON (at byte 2): write such as {"shop":"KEY"}`}},
+		"after JSON":           {[]string{"PUSHQ_SWRVE_RETRYSTATUSES=[429] 1"}, []string{`swrve.retryStatuses (PUSHQ_SWRVE_RETRYSTATUSES) is not valid JSON (at byte 7): write such as [429,503]`}},
+		"null":                 {[]string{"PUSHQ_SWRVE_RETRYSTATUSES=null"}, []string{`swrve.retryStatuses (PUSHQ_SWRVE_RETRYSTATUSES) needs a list, found no value`}},
+		"list for map":         {[]string{"PUSHQ_HTTP_APIKEYS=[]"}, []string{`http.apiKeys (PUSHQ_HTTP_APIKEYS) needs a mapping of names to values, found a list`}},
+		"name twice":           {[]string{`PUSHQ_HTTP_APIKEYS={"a":"0123456789abcdef","a":"0123456789abcdef"}`}, []string{`http.apiKeys["a"] (PUSHQ_HTTP_APIKEYS) is set twice`}},
+		"both":                 {[]string{"PUSHQ_REDIS_URL=redis://a", "PUSHQ_REDIS_URL_FILE=url"}, []string{`redis.url (PUSHQ_REDIS_URL) is also set by PUSHQ_REDIS_URL_FILE: remove one of the two`}},
+		"missing file":         {[]string{"PUSHQ_REDIS_URL_FILE=missing"}, []string{`redis.url (PUSHQ_REDIS_URL_FILE) names a file that cannot be read: file does not exist`}},
+		"bad file content":     {[]string{"PUSHQ_SWRVE_TEST_FILE=url"}, []string{`swrve.test (PUSHQ_SWRVE_TEST_FILE) needs true or false, found "redis://from-file"`}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -558,6 +560,34 @@ func TestLoadWarnings(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, test.want, loaded.Warnings)
 		})
+	}
+}
+
+func TestATabInTheFileIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"swrve:\n\tdelayMillis: 4\n", "# text\nswrve:\n  \tdelayMillis: 4\n", "push:\n  retry:\n\t  maxAttempts: 3\n"} {
+		_, err := load(file)
+		require.Len(t, problems(t, err), 1, file)
+		require.Regexp(t, `^pushq.yaml: is not valid YAML: line [23] is indented by a tab, where YAML wants blanks$`, problems(t, err)[0])
+	}
+	loaded, err := load("swrve:\n  delayMillis:\t5 \t# a tab within a line\n")
+	require.NoError(t, err)
+	require.InDelta(t, 5, loaded.Config.Swrve.DelayMillis, 0)
+}
+
+// Every setting that is JSON in a variable says how.
+func TestMapsAndListsHaveAnExample(t *testing.T) {
+	t.Parallel()
+	var page strings.Builder
+	require.NoError(t, config.WriteDoc(&page))
+	for line := range strings.Lines(page.String()) {
+		cells := strings.Split(line, " | ")
+		if len(cells) < 3 || !strings.HasPrefix(cells[2], "`{") && !strings.HasPrefix(cells[2], "`[") {
+			continue
+		}
+		variable := strings.Trim(cells[1], "`")
+		_, err := load("", variable+"=no JSON")
+		require.Regexp(t, `: write such as [\[{]`, err.Error(), variable)
 	}
 }
 

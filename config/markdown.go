@@ -16,7 +16,7 @@ Every setting is read from these places, each overriding the ones before it as a
 
 1. its default,
 2. the file ` + "`pushq.yaml`" + ` in the working directory, or the one that ` + "`--config`" + ` names,
-3. its environment variable; or the file that the variable with ` + "`_FILE`" + ` after its name names, for mounted secrets (line breaks at its end are dropped),
+3. its environment variable (a line break at its end is dropped, quotation marks around it are refused); or the file that the variable with ` + "`_FILE`" + ` after its name names, for mounted secrets (line breaks at its end are dropped),
 4. the command line.
 
 In the file, each part of a key before a dot is a section:

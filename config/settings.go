@@ -20,6 +20,7 @@ type setting struct {
 	unit        string
 	min, max    string // both or none
 	allowed     string
+	example     string // of a map or list
 	doc         string
 	field       reflect.Value // settable
 }
@@ -44,6 +45,7 @@ func appendSettings(list []setting, section reflect.Value, prefix string) []sett
 			min:         description.Tag.Get("min"),
 			max:         description.Tag.Get("max"),
 			allowed:     description.Tag.Get("allowed"),
+			example:     description.Tag.Get("example"),
 			doc:         description.Tag.Get("doc"),
 			field:       field,
 		})

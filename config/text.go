@@ -79,7 +79,7 @@ func yamlNode(content []byte) (*yaml.Node, error) {
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
-		return nil, yamlError(err)
+		return nil, yamlError(content, err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("holds more than one YAML document (a line ---); only one is supported")
@@ -87,7 +87,10 @@ func yamlNode(content []byte) (*yaml.Node, error) {
 	return document.Content[0], nil
 }
 
-func yamlError(err error) error {
+func yamlError(content []byte, err error) error {
+	if line := tabbedLine(content); line > 0 {
+		return fmt.Errorf("is not valid YAML: line %d is indented by a tab, where YAML wants blanks", line)
+	}
 	// This one text of the library quotes a value: a secret that starts with *.
 	if strings.Contains(err.Error(), "unknown anchor") {
 		return errors.New("a value that starts with * must be in quotes")
@@ -95,4 +98,17 @@ func yamlError(err error) error {
 	// The library's line is that of the mistake or of what it is a part of.
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	return errors.New("is not valid YAML: " + strings.Replace(text, "line ", "near line ", 1))
+}
+
+// tabbedLine is the number of the first line that is indented by a tab, 0 if there is none.
+func tabbedLine(content []byte) int {
+	number := 0
+	for line := range bytes.Lines(content) {
+		number++
+		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+		if bytes.IndexByte(indent, '\t') >= 0 && len(bytes.TrimSpace(line)) > 0 {
+			return number
+		}
+	}
+	return 0
 }

@@ -46,9 +46,15 @@ var ErrIncomplete = errors.New("redis did not answer, the action may be incomple
 type StateError struct {
 	Action string // "retried" or "cancelled"
 	State  State
+	// UnderWay says that the state would allow it, but an earlier attempt has not ended yet:
+	// its worker has died or was cut off, or is just beginning.
+	UnderWay bool
 }
 
 func (e *StateError) Error() string {
+	if e.UnderWay {
+		return fmt.Sprintf("a push that is %s cannot be %s while an earlier attempt may be under way", e.State, e.Action)
+	}
 	return fmt.Sprintf("a push that is %s cannot be %s", e.State, e.Action)
 }
 
@@ -407,6 +413,9 @@ func (o *Operator) cancel(ctx context.Context, found Report, task *asynq.TaskInf
 	).Text()
 	if err != nil {
 		return notWritten(err)
+	}
+	if State(state) == InMemory && found.State != InMemory {
+		return &StateError{Action: "cancelled", State: found.State, UnderWay: true}
 	}
 	if State(state) != Cancelled {
 		return &StateError{Action: "cancelled", State: State(state)}

@@ -389,6 +389,23 @@ func TestABadCursorIsNotAdvisedAgain(t *testing.T) {
 	require.ErrorContains(t, err, "Not done (503): The queue has no room to do this")
 }
 
+func TestABatchWithoutPushesIsAMistake(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pushes.ndjson")
+	for _, content := range []string{"", "\n \n", "\r\n"} {
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		_, err := execute("push", "send", "--batch", file)
+		require.ErrorContains(t, err, "holds no pushes: one a line is wanted, as JSON")
+	}
+	// One byte order mark is not a part of the first push.
+	w := newWorld(t, swrvesim.Config{})
+	api := w.startReady("api")
+	require.NoError(t, os.WriteFile(file, []byte("\uFEFF"+pushBody("first")+"\n"+pushBody("second")+"\n"), 0o600))
+	output, err := execute("push", "send", "--batch", file, "--server", api.URL())
+	require.NoError(t, err, output)
+	require.Equal(t, 2, strings.Count(output, `{"id":"`))
+}
+
 func TestListSince(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})

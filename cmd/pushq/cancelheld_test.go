@@ -34,6 +34,9 @@ func TestAPushOfADeadWorkerCanBeCancelled(t *testing.T) {
 		return response.StatusCode
 	}
 	require.Equal(t, http.StatusConflict, cancel(), "its worker may live")
+	shown := lookUp(t, api, id).Status
+	_, err = execute("push", "cancel", id, "--server", api.URL())
+	require.ErrorContains(t, err, "The push is "+string(shown)+", but an earlier attempt may be under way yet", "as it is shown, with the reason")
 
 	record, err := client.Get(t.Context(), tasks.Swrve.RecordKey(id)).Result()
 	require.NoError(t, err)

@@ -58,6 +58,7 @@ func TestWindowCommand(t *testing.T) {
 		{[]string{"* 9-17 * * 1-5", "--at", "2026-11-28T09:00:00Z"}, []string{
 			"reads as  window (Unix cron)", "open      no", "Mon 2026-11-30 09:00:00 +0000, closes",
 		}},
+		{[]string{"0", "0", "10", "*", "*", "?", "--at", "2026-11-27T09:00:00Z"}, []string{"reads as  instants (Quartz)", "Fri 2026-11-27 10:00:00 +0000\n"}},
 		{[]string{"* * * * * ?"}, []string{"open      yes, stays open for more than 400 days"}},
 	} {
 		output, err := execute(append([]string{"window"}, example.arguments...)...)
@@ -78,6 +79,10 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{[]string{"window", "0 0 10 * * ?", "--zone", "Mars/Olympus"}, "--zone"},
 		{[]string{"window", "0 0 10 * * ?", "--at", "tomorrow"}, "--at"},
 		{[]string{"window"}, "1 arg"},
+		{[]string{"window", "Makefile", "go.mod", "9-17", "?", "go.sum", "MON-FRI"}, "Write the expression in quotes: a shell puts the names of files"},
+		{[]string{"push", "send", "--platform", "IOS", "--cron", "*", "*", "9-17"}, `"*" belongs to no flag: write values with blanks, * or ? in quotes`},
+		{[]string{"push", "list", "--status", "SENT", "--since", "3"}, "such as 90m, 2h or 3d"},
+		{[]string{"load", "--wait", "5"}, "5 of what? Write a unit: 5s, 5m, 5h or 5d"},
 		{[]string{"serve"}, "redis.url"},
 		{[]string{"serve", "--config", "/does/not/exist.yaml"}, "/does/not/exist.yaml"},
 		{[]string{"dev", "--log-level", "loud"}, "--log-level"},

@@ -24,7 +24,12 @@ func newPushSendCommand() *cobra.Command {
 		Short: "Post a push and print its id, or a file of pushes",
 		Example: `  pushq push send --platform IOS --prototype Hello --push-key 463B3209-6E33-4E88-AF52-CDA87C0550EC --message 'Hello client!'
   pushq push send --batch pushes.ndjson`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, arguments []string) error {
+			if len(arguments) > 0 {
+				return fmt.Errorf("%q belongs to no flag: write values with blanks, * or ? in quotes, such as --cron '* * 9-17 ? * MON-FRI'", arguments[0])
+			}
+			return nil
+		},
 		RunE: func(command *cobra.Command, _ []string) error {
 			if batch != "" {
 				return sendBatch(command, batch)

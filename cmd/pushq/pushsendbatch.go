@@ -48,6 +48,8 @@ func sendBatch(command *cobra.Command, file string) error {
 	case err != nil:
 		return fmt.Errorf("%w\nThe first %d pushes have their results (%d not accepted); repeating is safe for those with an idempotencyKey",
 			err, s.sent, s.refused)
+	case s.sent == 0:
+		return fmt.Errorf("--batch %s holds no pushes: one a line is wanted, as JSON", file)
 	case s.refused > 0:
 		return fmt.Errorf("%d of %d pushes were not accepted: see their results", s.refused, s.sent)
 	}

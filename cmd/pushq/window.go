@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func newWindowCommand() *cobra.Command {
 		Short: "Show how a cron expression reads, whether it is open, and when it opens next",
 		Example: `  pushq window '* * 9-17 ? * MON-FRI' --zone Europe/Stockholm
   pushq window '0 0 10 * * ?' --at 2027-01-01T00:00:00Z`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			zone, err := scheduler.TimeZone(zoneName)
 			if err != nil {
@@ -29,7 +30,12 @@ func newWindowCommand() *cobra.Command {
 					return fmt.Errorf("--at %q: write a time such as 2027-01-01T09:00:00Z", at)
 				}
 			}
-			window, err := scheduler.ParseWindow(arguments[0], zone)
+			// Without quotes a shell takes the expression apart, which does no harm as long as
+			// it has found no files to put in.
+			window, err := scheduler.ParseWindow(strings.Join(arguments, " "), zone)
+			if err != nil && len(arguments) > 1 {
+				return fmt.Errorf("%w\nWrite the expression in quotes: a shell puts the names of files in the place of * and ?", err)
+			}
 			if err != nil {
 				return err
 			}

@@ -5,10 +5,13 @@ import (
 	"cmp"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 )
 
 // An Account is what is in the key file.
@@ -30,7 +33,7 @@ func Read(file []byte) (Account, error) {
 	if len(file) == 0 {
 		return account, errors.New("must be set in mode v1: the key file of a service account")
 	}
-	if json.Unmarshal(file, &account) != nil {
+	if json.Unmarshal(withEscapedBreaks(file), &account) != nil {
 		return account, errors.New("is not JSON: it must be what is in the key file, not the file's name")
 	}
 	switch {
@@ -41,6 +44,7 @@ func Read(file []byte) (Account, error) {
 	case account.PrivateKey == "":
 		return account, errors.New("private_key is missing")
 	}
+	account.PrivateKey = withLineBreaks(account.PrivateKey)
 	if err := checkPrivateKey(account.PrivateKey); err != nil {
 		return account, fmt.Errorf("private_key %w", err)
 	}
@@ -64,4 +68,42 @@ func checkPrivateKey(text string) error {
 		return errors.New("is not an RSA key")
 	}
 	return nil
+}
+
+// withEscapedBreaks puts back the \n of JSON's texts that a template or an env file has
+// made line breaks of.
+func withEscapedBreaks(file []byte) []byte {
+	mended := make([]byte, 0, len(file))
+	inText := false
+	for place := 0; place < len(file); place++ {
+		switch character := file[place]; {
+		case inText && character == '\\' && place+1 < len(file):
+			mended = append(mended, character, file[place+1])
+			place++
+		case inText && character == '\n':
+			mended = append(mended, `\n`...)
+		case inText && character == '\r': // of a line break of Windows
+		default:
+			inText = inText != (character == '"')
+			mended = append(mended, character)
+		}
+	}
+	return mended
+}
+
+var pemBlock = regexp.MustCompile(`(?s)-----BEGIN ([A-Z ]+)-----(.*)-----END ([A-Z ]+)-----`)
+
+// withLineBreaks puts the line breaks of a key where PEM wants them: on their way through
+// variables and templates they become blanks, \n written out, or those of Windows. Any
+// other text stays as it is.
+func withLineBreaks(text string) string {
+	parts := pemBlock.FindStringSubmatch(strings.NewReplacer(`\r`, "", `\n`, "\n").Replace(text))
+	if parts == nil {
+		return text
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(parts[2]), ""))
+	if err != nil {
+		return text
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: parts[1], Bytes: key}))
 }
