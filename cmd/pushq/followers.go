@@ -70,8 +70,10 @@ func (s *service) warnOfOtherFollowers(ctx context.Context) error {
 			if slices.Contains(own, name) {
 				continue
 			}
-			s.log.Warn("other processes are configured to follow this channel and this one is not: what it ends waits in redis for one of them",
-				slog.String("channel", c.Name), slog.String("follower", name), slog.String("setting", followerSettings[name]),
+			// Each is a warning of its own: those that are alike but for their logger are told once.
+			log := s.log.With(slog.String("channel", c.Name), slog.String("follower", name))
+			log.Warn("other processes are configured to follow this channel and this one is not: what it ends waits in redis for one of them",
+				slog.String("setting", followerSettings[name]),
 				slog.String("if_none_is_any_more", fmt.Sprintf("redis-cli HDEL '%s' %s, and then redis-cli DEL '%s'", c.FollowersKey(), name, c.FollowKey(name))))
 		}
 	}
