@@ -82,13 +82,13 @@ func (s *Server) enterWithoutKey(request *http.Request) error {
 		return forbidden("Without http.apiKeys, the address must begin with localhost, 127.0.0.1 or [::1]. " +
 			"If a proxy on this host passes requests on, set keys, or http.allowAnonymous to answer under every name.")
 	}
-	return s.refuseOtherSites(request)
+	return refuseOtherSites(&s.crossOrigin, request)
 }
 
 // refuseOtherSites returns the problem of requests that browsers make for pages
 // of other sites: they reach this host from any page.
-func (s *Server) refuseOtherSites(request *http.Request) error {
-	if sameorigin.Check(&s.crossOrigin, request) != nil {
+func refuseOtherSites(protection *http.CrossOriginProtection, request *http.Request) error {
+	if sameorigin.Check(protection, request) != nil {
 		return forbidden("The request comes from a page of another site.")
 	}
 	return nil

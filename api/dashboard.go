@@ -3,9 +3,11 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -15,8 +17,16 @@ import (
 // Dashboard is a page for operators that protects nothing by itself, and who
 // may see it. API keys do not open it.
 type Dashboard struct {
-	// Handler serves everything under DashboardPath; nil for no dashboard.
+	// Handler serves everything under Path; nil for no dashboard.
 	Handler http.Handler
+	// Path is where browsers see it, and what its pages link to: DashboardPath, or another
+	// one if a proxy hands on what is below that. "" is the root.
+	Path string
+	// Origin is what browsers name as that of its pages, such as https://ops.example, if a
+	// proxy does not hand on the Host that they have sent. It may be empty.
+	Origin string
+	// Scripts are those that stand in its page itself.
+	Scripts []string
 	// User and Password are asked for by HTTP basic authentication. If the
 	// password is empty, only clients on this host are served.
 	User, Password string
@@ -25,14 +35,19 @@ type Dashboard struct {
 // DashboardPath is where the dashboard is.
 const DashboardPath = "/monitoring"
 
-// dashboardPolicy lets asynqmon's page load from this server only. The hashes
-// are those of its inline scripts: the one that sets its flags, without and
-// with readOnly, and the loader. Its styles are written by scripts. It also
+// policy lets asynqmon's page load from this server only. Its inline scripts, which depend
+// on its path, are named by their hashes. Its styles are written by scripts. It also
 // asks for fonts of Google, which it does without.
-const dashboardPolicy = "default-src 'none'; " +
-	"script-src 'self' 'sha256-umszOrBKY5bM6/nc6+8nOkHjZ8HAVf51fMHKEIkodws=' 'sha256-mYIrkZpmD4YomLNiopLlY5pGDhnzZaMmXEDBGW/YM6s=' 'sha256-3AKU5Y1Y0p1pAICcmIICt399jNi418R3zLaMQVPYViQ='; " +
-	"style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; manifest-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+func (d Dashboard) policy() string {
+	sources := "'self'"
+	for _, script := range d.Scripts {
+		hash := sha256.Sum256([]byte(script))
+		sources += " 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
+	}
+	return "default-src 'none'; script-src " + sources + "; " +
+		"style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; manifest-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
 
 // isDashboard reports whether path is a route of the dashboard.
 func isDashboard(path string) bool {
@@ -45,17 +60,25 @@ func (s *Server) enterDashboard(c echo.Context) error {
 	header := c.Response().Header()
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Content-Security-Policy", dashboardPolicy)
+	header.Set("Content-Security-Policy", s.dashboardPolicy)
 	if err := s.mayOpenDashboard(c); err != nil {
 		return err
 	}
 	// Browsers add a password that they know to requests of any site.
-	return s.refuseOtherSites(c.Request())
+	return refuseOtherSites(&s.dashboardOrigin, c.Request())
 }
 
-// serveDashboard logs what people do there.
+// serveDashboard logs what people do there. Its handler sees the path that browsers see.
 func (s *Server) serveDashboard(c echo.Context) error {
-	s.Dashboard.Handler.ServeHTTP(c.Response(), c.Request())
+	request := c.Request().Clone(c.Request().Context())
+	request.URL.Path = s.Dashboard.Path + strings.TrimPrefix(request.URL.Path, DashboardPath)
+	if request.URL.RawPath != "" {
+		request.URL.RawPath = s.Dashboard.Path + strings.TrimPrefix(request.URL.RawPath, DashboardPath)
+	}
+	if request.URL.Path == "" {
+		request.URL.Path = "/"
+	}
+	s.Dashboard.Handler.ServeHTTP(c.Response(), request)
 	if method := c.Request().Method; method != http.MethodGet && method != http.MethodHead {
 		s.Log.Info("operator", slog.String("action", "dashboard"), slog.String("caller", s.Dashboard.User),
 			slog.String("request", method+" "+c.Request().URL.Path), slog.Int("status", c.Response().Status))

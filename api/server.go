@@ -101,6 +101,8 @@ type Server struct {
 	health *health
 
 	crossOrigin      http.CrossOriginProtection
+	dashboardOrigin  http.CrossOriginProtection
+	dashboardPolicy  string
 	batches, lists   slots
 	transferGrace    time.Duration
 	unmappedWarnings *rate.Sometimes
@@ -122,6 +124,12 @@ func New(options Options) *Server {
 		transferGrace:    transferGrace,
 		unmappedWarnings: newUnmappedWarnings(),
 		wrongLogins:      &rate.Sometimes{Interval: time.Second},
+	}
+	s.dashboardPolicy = options.Dashboard.policy()
+	if origin := options.Dashboard.Origin; origin != "" {
+		if err := s.dashboardOrigin.AddTrustedOrigin(origin); err != nil { // the configuration has been checked
+			s.Log.Error("dashboard.url names no origin", slog.Any("error", err))
+		}
 	}
 	s.http = &http.Server{
 		Handler:           s.routes(),

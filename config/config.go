@@ -69,6 +69,7 @@ type HTTPTLS struct {
 type Dashboard struct {
 	User     string `key:"user" default:"" allowed:"1 to 64 visible ASCII characters, no colon" doc:"Who may see the dashboard at /monitoring, by HTTP basic authentication. Set together with dashboard.password."`
 	Password Secret `key:"password" default:"" allowed:"at least 12 visible ASCII characters" doc:"Password of dashboard.user, a secret. Without it the dashboard is shown on this host only, under a loopback address or localhost: set it if a proxy on this host passes requests on. API keys do not open the dashboard."`
+	URL      string `key:"url" default:"" allowed:"http or https" doc:"Where browsers see the dashboard, if a proxy shows it under another address than pushq's own: https://ops.example.com/pushq/monitoring. The proxy hands what is below that address on to /monitoring of pushq, with whatever Host; pages link to the path here, and requests of pages of this address are the dashboard's own. Needs dashboard.password."`
 	ReadOnly bool   `key:"readOnly" default:"false" doc:"Shows the dashboard without its actions: nothing can be run, archived, deleted or paused there."`
 }
 

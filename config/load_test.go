@@ -138,6 +138,7 @@ push:
 dashboard:
   user: operator
   password: 0123456789ab
+  url: https://ops.example/pushq/monitoring
   readOnly: true
 fcm:
   enabled: true
@@ -175,7 +176,7 @@ tracing: {otlpEndpoint: "http://localhost:4318", ratio: 0.1}
 			MaxBodyBytes:   4096,
 			MaxBatchBytes:  2 << 20,
 		},
-		Dashboard: config.Dashboard{User: "operator", Password: "0123456789ab", ReadOnly: true},
+		Dashboard: config.Dashboard{User: "operator", Password: "0123456789ab", URL: "https://ops.example/pushq/monitoring", ReadOnly: true},
 		Swrve: config.Swrve{
 			URL:                      "http://localhost:9090/push",
 			DelayMillis:              3.42,
@@ -243,6 +244,7 @@ func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
 		"PUSHQ_HTTP_MAXBATCHBYTES":             "2097152",
 		"PUSHQ_DASHBOARD_USER":                 "operator",
 		"PUSHQ_DASHBOARD_PASSWORD":             "0123456789ab",
+		"PUSHQ_DASHBOARD_URL":                  "https://ops.example/pushq/monitoring",
 		"PUSHQ_DASHBOARD_READONLY":             "true",
 		"PUSHQ_SWRVE_URL":                      "http://localhost:9090/push",
 		"PUSHQ_SWRVE_DELAYMILLIS":              "3.42",

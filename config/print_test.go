@@ -47,6 +47,7 @@ http.maxBodyBytes               default                    16384
 http.maxBatchBytes              default                    33554432
 dashboard.user                  PUSHQ_DASHBOARD_USER       operator
 dashboard.password              PUSHQ_DASHBOARD_PASSWORD   [secret]
+dashboard.url                   default                    (not set)
 dashboard.readOnly              default                    false
 swrve.url                       default                    https://service.swrve.com/push
 swrve.delayMillis               PUSHQ_SWRVE_DELAYMILLIS    3.42

@@ -76,6 +76,7 @@ var rules = []rule{
 	{[]string{"rabbitmq.failedQueue", "rabbitmq.queue"}, failuresGoElsewhere},
 	{[]string{"fcm.url"}, isBaseURL(func(c Config) string { return c.FCM.URL }, true)},
 	{[]string{"template.url"}, isBaseURL(func(c Config) string { return c.Template.URL }, false)},
+	{[]string{"dashboard.url"}, isBaseURL(func(c Config) string { return c.Dashboard.URL }, false)},
 	{[]string{"tracing.otlpEndpoint"}, isBaseURL(func(c Config) string { return c.Tracing.OTLPEndpoint }, false)},
 	{[]string{"push.retention.sent"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Sent })},
 	{[]string{"push.retention.dead"}, wholeSeconds(func(c Config) time.Duration { return c.Push.Retention.Dead })},
@@ -87,6 +88,7 @@ var rules = []rule{
 	{[]string{"http.tls.ca", "http.tls.cert"}, clientsAreAskedOverTLS},
 	{[]string{"http.listen", "http.apiKeys", "http.allowAnonymous", "http.tls.ca"}, strangersAreKeptOut},
 	{[]string{"dashboard.password", "dashboard.user"}, dashboardHasUserAndPassword},
+	{[]string{"dashboard.url", "dashboard.password"}, dashboardBehindAProxyHasAPassword},
 	{[]string{"swrve.timeoutMillis", "swrve.averageProcessingMillis"}, timeoutLeavesTimeForTheAverage},
 	{[]string{"swrve.pollers", "swrve.concurrency", "swrve.averageProcessingMillis", "swrve.delayMillis"}, everyPollerHasWork},
 	{[]string{"push.retention.completed", "push.retention.sent"}, recordOutlivesTask},
@@ -264,6 +266,14 @@ func dashboardHasUserAndPassword(c Config, report func(string)) {
 		report("is missing: dashboard.user is set, and needs one")
 	case c.Dashboard.Password != "" && c.Dashboard.User == "":
 		report("needs a user: set dashboard.user as well")
+	}
+}
+
+// dashboardBehindAProxyHasAPassword: without one the dashboard is for this host only, where
+// the proxy may be, but not those whom it lets in.
+func dashboardBehindAProxyHasAPassword(c Config, report func(string)) {
+	if c.Dashboard.URL != "" && c.Dashboard.Password == "" {
+		report("is set, but dashboard.password is not: whoever reaches the proxy would be on this host")
 	}
 }
 

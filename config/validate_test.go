@@ -154,7 +154,15 @@ func TestValidate(t *testing.T) {
 			"umlaut":       {func(c *config.Config) { c.Dashboard = config.Dashboard{User: "a", Password: goodPassword + "ä"} }, "dashboard.password " + dashboardASCII},
 			"without user": {func(c *config.Config) { c.Dashboard.Password = goodPassword }, "dashboard.password needs a user: set dashboard.user as well"},
 			"user alone":   {func(c *config.Config) { c.Dashboard.User = "a" }, "dashboard.password is missing: dashboard.user is set, and needs one"},
-			"read only":    {func(c *config.Config) { c.Dashboard.ReadOnly = true }, ""},
+			"behind a proxy": {func(c *config.Config) {
+				c.Dashboard = config.Dashboard{User: "a", Password: goodPassword, URL: "https://ops.example/x"}
+			}, ""},
+			"behind a proxy, without a password": {func(c *config.Config) { c.Dashboard.URL = "https://ops.example/x" },
+				"dashboard.url is set, but dashboard.password is not: whoever reaches the proxy would be on this host"},
+			"no address": {func(c *config.Config) {
+				c.Dashboard = config.Dashboard{User: "a", Password: goodPassword, URL: "/pushq/monitoring"}
+			}, "dashboard.url must start with http:// or https://"},
+			"read only": {func(c *config.Config) { c.Dashboard.ReadOnly = true }, ""},
 		},
 		"swrve.url": {
 			"http":       {func(c *config.Config) { c.Swrve.URL = "http://127.0.0.1:1/x" }, ""},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/config"
 	"pushq/internal/redisconn"
 	"pushq/internal/swrvesim"
 	"pushq/internal/testenv"
@@ -154,13 +155,48 @@ func TestAWorkerHasNoDashboard(t *testing.T) {
 	}
 }
 
+// A proxy shows the dashboard below a path of its own, and names another host to pushq.
+func TestTheDashboardBehindAProxy(t *testing.T) {
+	t.Parallel()
+	const password = "correct-horse:battery"
+	w := newWorld(t, swrvesim.Config{})
+	api := w.startReady("api", "DASHBOARD_USER=operator", "DASHBOARD_PASSWORD="+password, "DASHBOARD_URL=https://ops.example/pushq/monitoring/")
+	response, page := visitDashboard(t, api, http.MethodGet, "/", password)
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Contains(t, page, `FLAG_ROOT_PATH="\/pushq\/monitoring"`)
+	scripts := inlineScript.FindAllStringSubmatch(page, -1)
+	require.Len(t, scripts, 2)
+	for _, script := range scripts {
+		hash := sha256.Sum256([]byte(script[1]))
+		require.Contains(t, response.Header.Get("Content-Security-Policy"), "'sha256-"+base64.StdEncoding.EncodeToString(hash[:])+"'")
+	}
+	files := regexp.MustCompile(`<script src="/pushq/monitoring(.*?)">`).FindAllStringSubmatch(page, -1)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		response, _ := visitDashboard(t, api, http.MethodGet, file[1], password)
+		require.Equal(t, http.StatusOK, response.StatusCode)
+		require.Contains(t, response.Header.Get("Content-Type"), "javascript")
+	}
+	response, body := visitDashboard(t, api, http.MethodGet, "/api/queues", password)
+	require.Equal(t, http.StatusOK, response.StatusCode, body)
+	require.Contains(t, body, `"swrve"`)
+	for origin, want := range map[string]int{"https://ops.example": http.StatusOK, "https://evil.example": http.StatusForbidden, "http://ops.example": http.StatusForbidden} {
+		response, _ = visitDashboard(t, api, http.MethodPost, "/api/queues/swrve:pause", password, "Origin", origin)
+		require.Equal(t, want/100, response.StatusCode/100, origin)
+		if want == http.StatusOK {
+			response, _ = visitDashboard(t, api, http.MethodPost, "/api/queues/swrve:resume", password, "Origin", origin)
+			require.Less(t, response.StatusCode, 300)
+		}
+	}
+}
+
 func TestADashboardClosesItsConnections(t *testing.T) {
 	t.Parallel()
 	redisServer := testenv.StartRedis(t)
 	clients, err := redisconn.Open(redisServer.URL(), 0)
 	require.NoError(t, err)
 	defer func() { _ = clients.Close() }()
-	dashboard := openDashboard(clients, false)
+	dashboard := openDashboard(clients, config.Dashboard{})
 	status := func() int {
 		recorder := httptest.NewRecorder()
 		dashboard.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/monitoring/api/queues", nil))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -118,7 +117,7 @@ func (s *service) run(ctx context.Context) error {
 	}
 	var dashboard dashboard
 	if s.roles.api {
-		dashboard = openDashboard(s.clients, s.settings.Dashboard.ReadOnly)
+		dashboard = openDashboard(s.clients, s.settings.Dashboard)
 		defer func() {
 			if err := dashboard.Close(); err != nil {
 				s.log.Debug("closing the dashboard", slog.Any("error", err))
@@ -209,7 +208,7 @@ func explainListen(address string, err error) error {
 	return fmt.Errorf("listen on %s: %w", address, err)
 }
 
-func (s *service) newServer(dashboard http.Handler, zone *time.Location) *api.Server {
+func (s *service) newServer(dashboard dashboard, zone *time.Location) *api.Server {
 	options := api.Options{
 		Clock:         s.clock,
 		Checks:        s.checks(),
@@ -233,6 +232,9 @@ func (s *service) newServer(dashboard http.Handler, zone *time.Location) *api.Se
 	if s.roles.api {
 		options.Dashboard = api.Dashboard{
 			Handler:  dashboard,
+			Path:     dashboard.path,
+			Origin:   dashboard.origin,
+			Scripts:  dashboard.scripts(),
 			User:     s.settings.Dashboard.User,
 			Password: s.settings.Dashboard.Password.Reveal(),
 		}
