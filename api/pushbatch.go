@@ -132,7 +132,7 @@ func splitBatch(body []byte, mediaType string) ([][]byte, error) {
 	if mediaType == ndjsonMediaType {
 		split = splitLines
 	}
-	items, err := split(body, maxBatchItems)
+	items, err := split(withoutMark(body), maxBatchItems)
 	switch {
 	case err != nil:
 		return nil, err

@@ -50,8 +50,8 @@ func requireMediaType(header http.Header, allowed ...string) (string, error) {
 		wrong+fmt.Sprintf("Send it as one of these, with or without charset=utf-8: %s.", strings.Join(allowed, ", ")))
 }
 
-// byteOrderMark is what some programs write before UTF-8.
-const byteOrderMark = "\uFEFF"
+// withoutMark is a body without the byte order mark that some programs write before UTF-8.
+func withoutMark(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\uFEFF")) }
 
 // readBody reads a request's body up to the limit.
 func readBody(c echo.Context, limit int64) ([]byte, error) {
@@ -64,7 +64,7 @@ func readBody(c echo.Context, limit int64) ([]byte, error) {
 	if _, err := body.ReadFrom(http.MaxBytesReader(c.Response(), request.Body, limit)); err != nil {
 		return nil, bodyProblem(c, err)
 	}
-	return bytes.TrimPrefix(body.Bytes(), []byte(byteOrderMark)), nil
+	return withoutMark(body.Bytes()), nil
 }
 
 // refuseLongBody does so before anything of it has come, if its length is known.
