@@ -43,7 +43,7 @@ var (
 
 // parseDuration is time.ParseDuration with days, and names the unit that is missing.
 func parseDuration(text string) (time.Duration, error) {
-	if bareNumber.MatchString(text) {
+	if text != "0" && bareNumber.MatchString(text) { // nothing needs no unit
 		return 0, fmt.Errorf("%[1]s of what? Write a unit: %[1]ss, %[1]sm, %[1]sh or %[1]sd", text)
 	}
 	days, rest := time.Duration(0), text
