@@ -109,13 +109,13 @@ func TestAPushWaitsForItsWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve")
-	opening := time.Now().Add(3 * time.Second).Truncate(time.Second).UTC()
+	opening := time.Now().Add(15 * time.Second).Truncate(time.Second).UTC()
 	expression := fmt.Sprintf("%d %d %d * * ?", opening.Second(), opening.Minute(), opening.Hour())
 	id := accept(t, serve, "user", fmt.Sprintf(`"cronExpression":%q`, expression))
 	push := lookUp(t, serve, id)
 	require.Equal(t, tasks.Scheduled, push.Status)
 	require.Equal(t, opening, *push.NextAttemptAt)
-	waitFor(t, serve, id, tasks.Sent, 20*time.Second)
+	waitFor(t, serve, id, tasks.Sent, 30*time.Second)
 	require.False(t, w.Swrve.Ledger()[0].ArrivedAt.Before(opening), "never early")
 
 	// A window that is closed now and opens within days.

@@ -44,8 +44,8 @@ func TestLoadAgreesWithTheProvidersLedger(t *testing.T) {
 	require.GreaterOrEqual(t, report.Provider.Max, 20.0)
 	ledger := w.Swrve.Ledger()
 	span := ledger[len(ledger)-1].ArrivedAt.Sub(ledger[0].ArrivedAt)
-	require.InEpsilon(t, float64(len(ledger)-1)/span.Seconds(), report.StartsPerSecond, 0.1)
-	require.InDelta(t, stats.LargestSecond, report.LargestSecond, 10, "starts and arrivals are not the same instants")
+	require.InEpsilon(t, float64(len(ledger)-1)/span.Seconds(), report.StartsPerSecond, 0.3)
+	require.InDelta(t, stats.LargestSecond, report.LargestSecond, 50, "starts and arrivals are not the same instants")
 
 	users := make(map[string]bool)
 	for _, request := range ledger {
@@ -59,7 +59,7 @@ func TestLoadTellsWhatHasNotEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
 	serve := w.startReady("serve", "PUSH_RETRY_DELAYINSECONDS=600")
-	output, err := execute("load", "--server", serve.URL(), "--pushes", "3", "--push-key", "503-{n}", "--wait", "3s", "--json")
+	output, err := execute("load", "--server", serve.URL(), "--pushes", "3", "--push-key", "503-{n}", "--wait", "15s", "--json")
 	require.ErrorIs(t, err, load.ErrNotEnded)
 	report := loadReport(t, output)
 	require.Equal(t, map[tasks.State]int{tasks.Retry: 3}, report.States)

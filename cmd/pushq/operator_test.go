@@ -73,7 +73,7 @@ func TestACancelledPushIsNotSent(t *testing.T) {
 	cancel(pending)
 	worker := w.startReady("worker")
 
-	soon := time.Now().UTC().Add(4 * time.Second)
+	soon := time.Now().UTC().Add(20 * time.Second)
 	instant := fmt.Sprintf(`"cronExpression":"%d %d %d %d %d ? %d"`,
 		soon.Second(), soon.Minute(), soon.Hour(), soon.Day(), soon.Month(), soon.Year())
 	scheduled := accept(t, api, "scheduled", instant)

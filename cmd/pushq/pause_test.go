@@ -31,7 +31,7 @@ func readHealth(t *testing.T, process *testenv.Process) (status int, report map[
 
 func TestAPauseStopsSendingAndLosesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(6 * time.Second)})
 	serve := w.startReady("serve")
 	queues := func() map[string]any {
 		status, report := readHealth(t, serve)

@@ -3,11 +3,13 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/slidingsecond"
 	"pushq/internal/swrvesim"
 	"pushq/internal/testenv"
 	"pushq/tasks"
@@ -28,8 +30,14 @@ func TestTwoWorkersShareOnePace(t *testing.T) {
 		sim.Wait(10 * time.Second)
 		t.Logf("run %d: largest sliding second %d of %d, %d answered 429, simulator's lag %.1f ms, %s of %s",
 			run, stats.LargestSecond, limit, stats.RateLimited, stats.WorstLagMillis, span, fullPace)
-		if stats.WorstLagMillis > voidLagMillis && run < 5 {
-			continue
+		// The starts are slots on Redis' clock, which no machine holds up.
+		require.LessOrEqual(t, largestSecondOfStarts(sent), limit)
+		if stats.WorstLagMillis > voidLagMillis {
+			if run < 3 {
+				continue
+			}
+			t.Log("this machine is too busy to judge by what arrived")
+			return
 		}
 		require.LessOrEqual(t, stats.LargestSecond, limit)
 		require.Zero(t, stats.RateLimited)
@@ -40,6 +48,21 @@ func TestTwoWorkersShareOnePace(t *testing.T) {
 		}
 		return
 	}
+}
+
+func largestSecondOfStarts(sent []pushAnswer) int {
+	var starts []time.Time
+	for _, push := range sent {
+		for _, attempt := range push.Attempts {
+			starts = append(starts, *attempt.StartedAt)
+		}
+	}
+	slices.SortFunc(starts, time.Time.Compare)
+	var second slidingsecond.Count
+	for _, start := range starts {
+		second.Add(start.Sub(starts[0]))
+	}
+	return second.Largest()
 }
 
 func sharePace(t *testing.T, binary string, sim *testenv.Process, pushes int) (swrvesim.Stats, []pushAnswer, time.Duration) {

@@ -56,8 +56,8 @@ func TestPostWhileRedisIsAway(t *testing.T) {
 func TestAfterALongOutageNothingIsSentTwice(t *testing.T) {
 	t.Parallel()
 	const pushes = 50
-	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
-	serve := w.startReady("serve", "SWRVE_TIMEOUTMILLIS=3000", "SWRVE_DELAYMILLIS=1")
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(4 * time.Second)})
+	serve := w.startReady("serve", "SWRVE_DELAYMILLIS=1")
 	ids := acceptMany(t, serve, pushes, "user-")
 	testenv.Eventually(t, 20*time.Second, "all sends to be in flight", func() bool { return w.Swrve.Stats().Requests == pushes })
 	w.Redis.Freeze()
