@@ -143,7 +143,7 @@ func (w *workforce) stop() {
 // attempts under load: "too many open files".
 func (s *service) warnOfFewDescriptors() {
 	const others = 200 // connections to Redis and callers, at a guess
-	needed := uint64(s.concurrency()*5/4 + others)
+	needed := uint64(2*s.concurrency() + others) // a connection that is to be replaced stays open for a while
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < needed {
 		s.log.Warn("the limit of open files is low for this concurrency: raise it (ulimit -n), or lower swrve.concurrency or fcm.concurrency",

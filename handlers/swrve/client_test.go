@@ -551,7 +551,7 @@ func TestConnectionsAreKept(t *testing.T) {
 		send(t, client, pushFor(user))
 	}
 	require.Equal(t, 200, simulator.Stats().Requests)
-	require.Equal(t, 1, simulator.Stats().Connections)
+	require.LessOrEqual(t, simulator.Stats().Connections, 4, "one is not used for ever")
 }
 
 func TestConnectionsAreReusedUnderLoad(t *testing.T) {
@@ -571,7 +571,7 @@ func TestConnectionsAreReusedUnderLoad(t *testing.T) {
 		running.Wait()
 	}
 	require.Equal(t, senders*rounds, simulator.Stats().Delivered)
-	require.LessOrEqual(t, simulator.Stats().Connections, senders)
+	require.LessOrEqual(t, simulator.Stats().Connections, 2*senders, "one is not used for ever")
 }
 
 // A request on a connection that the server closes at that moment cannot be

@@ -32,7 +32,7 @@ const (
 	maxAnswer     = 64 << 10
 	frozenBy      = 100 * time.Millisecond // a timeout that fires this much late
 	frozenMercy   = time.Second            // gives an answer that is here already this long to be read
-	idleTimeout   = 50 * time.Second
+	idleTimeout   = usualTurn
 	maxHeaderSize = 32 << 10
 
 	// An HTTP/2 connection that has been silent is asked whether it still works, and
@@ -44,7 +44,8 @@ const (
 // Client makes requests. It is safe for concurrent use.
 type Client struct {
 	Options
-	transport *http.Transport
+	transports *transports
+	dial       func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // New returns a client. Close releases its connections.
@@ -52,22 +53,26 @@ func New(options Options) *Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(options.HTTP2)
-	return &Client{Options: options, transport: &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: options.Timeout, KeepAlive: 15 * time.Second}).DialContext,
-		MaxIdleConns:           options.Connections,
-		MaxIdleConnsPerHost:    options.Connections,
-		IdleConnTimeout:        idleTimeout,
-		TLSHandshakeTimeout:    options.Timeout,
-		MaxResponseHeaderBytes: maxHeaderSize,
-		DisableCompression:     true,
-		Protocols:              protocols,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingPatience},
-	}}
+	c := &Client{Options: options, dial: (&net.Dialer{Timeout: options.Timeout, KeepAlive: 15 * time.Second}).DialContext}
+	c.transports = newTransports(func() *http.Transport {
+		return &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            c.dial,
+			MaxIdleConns:           options.Connections,
+			MaxIdleConnsPerHost:    options.Connections,
+			IdleConnTimeout:        idleTimeout,
+			TLSHandshakeTimeout:    options.Timeout,
+			MaxResponseHeaderBytes: maxHeaderSize,
+			DisableCompression:     true,
+			Protocols:              protocols,
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingPatience},
+		}
+	})
+	return c
 }
 
 // Close closes idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.transports.close() }
 
 // MaxDuration is the longest that one request takes.
 func (c *Client) MaxDuration() time.Duration { return c.Timeout + frozenMercy }
@@ -113,7 +118,7 @@ func (c *Client) Do(request *http.Request) (answer Answer, unanswered *NoAnswer)
 	defer expire.Stop()
 
 	// The transport follows no redirects.
-	response, err := c.transport.RoundTrip(request.WithContext(ctx))
+	response, err := c.transports.choose().RoundTrip(request.WithContext(ctx))
 	if err != nil {
 		return Answer{}, c.noAnswer(ctx, err, connected.Load())
 	}
