@@ -142,7 +142,7 @@ func (w *workforce) stop() {
 // warnOfFewDescriptors says at start what would otherwise show as failed
 // attempts under load: "too many open files".
 func (s *service) warnOfFewDescriptors() {
-	const others = 200 // connections to Redis and callers, at a guess
+	const others = 200                           // connections to Redis and callers, at a guess
 	needed := uint64(2*s.concurrency() + others) // a connection that is to be replaced stays open for a while
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < needed {
