@@ -153,7 +153,7 @@ func TestTheDocumentedSettingsOfFCM(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../docs/deployment.md")
 	require.NoError(t, err)
-	text := regexp.MustCompile("(?s)```yaml\n(.*?fcm:.*?)```").FindSubmatch(document)
+	text := regexp.MustCompile("(?s)```yaml\n(redis:\n.*?fcm:.*?)```").FindSubmatch(document)
 	require.NotNil(t, text)
 	key, err := json.Marshal(privateKey(t))
 	require.NoError(t, err)
