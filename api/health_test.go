@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -195,4 +197,37 @@ func TestReadyDoesNotWaitForWhatOnlyDegrades(t *testing.T) {
 	require.Equal(t, http.StatusOK, got.status)
 	require.Contains(t, got.body, `"status":"degraded"`)
 	require.Less(t, time.Since(started), time.Minute)
+}
+
+// A balancer may have a request on its way to an idle connection, so that one is closed
+// only with the answer.
+func TestLeavingClosesConnectionsWithTheirNextAnswer(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	require.False(t, s.ask(t, "/health/live").close)
+	s.server.Leave()
+	for _, path := range []string{"/health/ready", "/push/01JB0000000000000000000000", "/nothing"} {
+		got := s.ask(t, path)
+		require.True(t, got.close, path)
+		require.Equal(t, path == "/health/ready", got.reused, "the first request of all finds the connection that was idle")
+	}
+	s.accept(push())
+}
+
+type connectionUse struct {
+	reused, close bool
+}
+
+func (s *testService) ask(t *testing.T, path string) (use connectionUse) {
+	t.Helper()
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { use.reused = info.Reused }})
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+path, nil)
+	require.NoError(t, err)
+	response, err := s.http.Do(request)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	use.close = response.Close
+	return use
 }

@@ -150,7 +150,7 @@ func (s *Server) routes() http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.writeProblem
-	e.Use(protect, s.recoverPanics, s.authenticate)
+	e.Use(protect, s.endConnections, s.recoverPanics, s.authenticate)
 
 	read := []string{http.MethodGet, http.MethodHead}
 	e.Match(read, livePath, s.live)
@@ -186,6 +186,11 @@ func (s *Server) Serve(listener net.Listener) error {
 	return nil
 }
 
+// Leave says "not ready", and asks callers for new connections, which a load balancer
+// that looks at readiness opens elsewhere. All requests are answered as before, until
+// Stop.
+func (s *Server) Leave() { s.health.stop() }
+
 // Stop says "not ready", takes no new requests and returns when those under way
 // have been answered, or after ten seconds.
 func (s *Server) Stop() error {
@@ -206,6 +211,17 @@ func protect(next echo.HandlerFunc) echo.HandlerFunc {
 		header := c.Response().Header()
 		header["X-Content-Type-Options"] = noSniff
 		header["Cache-Control"] = noStore
+		return next(c)
+	}
+}
+
+// endConnections ends each connection with its next answer once the server leaves. Those
+// that are idle stay open: a request may be on its way there.
+func (s *Server) endConnections(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if s.health.stopping.Load() {
+			c.Response().Header().Set("Connection", "close")
+		}
 		return next(c)
 	}
 }

@@ -112,6 +112,7 @@ http:
   allowAnonymous: true
   maxBodyBytes: 4096
   maxBatchBytes: 2097152
+  shutdownDelay: 4s
 swrve:
   url: http://localhost:9090/push
   delayMillis: 3.42
@@ -175,6 +176,7 @@ tracing: {otlpEndpoint: "http://localhost:4318", ratio: 0.1}
 			AllowAnonymous: true,
 			MaxBodyBytes:   4096,
 			MaxBatchBytes:  2 << 20,
+			ShutdownDelay:  4 * time.Second,
 		},
 		Dashboard: config.Dashboard{User: "operator", Password: "0123456789ab", URL: "https://ops.example/pushq/monitoring", ReadOnly: true},
 		Swrve: config.Swrve{
@@ -216,7 +218,7 @@ tracing: {otlpEndpoint: "http://localhost:4318", ratio: 0.1}
 		Tracing:  config.Tracing{OTLPEndpoint: "http://localhost:4318", Ratio: 0.1},
 	}, loaded.Config)
 	require.Equal(t, "pushq.yaml:3", loaded.Origins["redis.url"])
-	require.Equal(t, "pushq.yaml:27", loaded.Origins["swrve.messagePrototypePushKeys"])
+	require.Equal(t, "pushq.yaml:28", loaded.Origins["swrve.messagePrototypePushKeys"])
 	for key, origin := range loaded.Origins {
 		require.Contains(t, origin, "pushq.yaml:", key)
 	}
@@ -242,6 +244,7 @@ func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
 		"PUSHQ_HTTP_ALLOWANONYMOUS":            "true",
 		"PUSHQ_HTTP_MAXBODYBYTES":              "4096",
 		"PUSHQ_HTTP_MAXBATCHBYTES":             "2097152",
+		"PUSHQ_HTTP_SHUTDOWNDELAY":             "4s",
 		"PUSHQ_DASHBOARD_USER":                 "operator",
 		"PUSHQ_DASHBOARD_PASSWORD":             "0123456789ab",
 		"PUSHQ_DASHBOARD_URL":                  "https://ops.example/pushq/monitoring",

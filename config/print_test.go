@@ -40,6 +40,7 @@ redis.maxConnectionAge          default                    5m
 http.listen                     command line               localhost:0
 http.apiKeys                    PUSHQ_HTTP_APIKEYS         {"shop":"[secret]"}
 http.allowAnonymous             default                    false
+http.shutdownDelay              default                    0s
 http.tls.ca                     default                    (not set)
 http.tls.cert                   default                    (not set)
 http.tls.key                    default                    (not set)

@@ -128,6 +128,8 @@ func (s *service) run(ctx context.Context) error {
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	serving, served := context.WithCancel(context.WithoutCancel(ctx))
+	defer served()
 	var parts sync.WaitGroup
 	parts.Go(func() {
 		if err := server.Serve(listener); err != nil {
@@ -135,7 +137,7 @@ func (s *service) run(ctx context.Context) error {
 		}
 	})
 	parts.Go(func() {
-		if err := s.work(ctx, zone); err != nil {
+		if err := s.work(ctx, serving, zone); err != nil {
 			cancel(err)
 		}
 	})
@@ -154,7 +156,13 @@ func (s *service) run(ctx context.Context) error {
 		s.log.Error("cannot go on", slog.Any("error", cause))
 	}
 	s.log.Info("stopping: pushes being sent are finished, waiting ones go back to the queue")
+	if delay := s.settings.HTTP.ShutdownDelay; s.roles.api && !failed && delay > 0 {
+		server.Leave()
+		s.log.Info("not ready any more, and accepting pushes for http.shutdownDelay", slog.Duration("delay", delay))
+		time.Sleep(delay) // a second signal ends the process
+	}
 	stopErr := server.Stop()
+	served()
 	parts.Wait()
 	s.log.Info("stopped")
 	if failed {
@@ -253,8 +261,8 @@ func (s *service) newServer(dashboard dashboard, zone *time.Location) *api.Serve
 }
 
 // work waits for Redis, then follows its clock and runs the workers, until ctx
-// ends.
-func (s *service) work(ctx context.Context, zone *time.Location) error {
+// ends. What requests need goes on until serving ends.
+func (s *service) work(ctx, serving context.Context, zone *time.Location) error {
 	if err := s.connect(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -272,17 +280,17 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 	watch := newOperatorWatch(s.clients.Read, s.channels.of(), s.log)
 	following.Go(func() {
 		defer s.leave()
-		if err := watch.look(ctx); err != nil && ctx.Err() == nil {
+		if err := watch.look(serving); err != nil && serving.Err() == nil {
 			s.log.Warn("redis", slog.Any("error", redisconn.Explain(err)))
 		}
-		s.clock.Run(ctx, func(err error) {
+		s.clock.Run(serving, func(err error) {
 			if err == nil {
-				err = s.checkAgain(ctx)
+				err = s.checkAgain(serving)
 			}
 			if err == nil {
-				err = watch.look(ctx)
+				err = watch.look(serving)
 			}
-			if err != nil && ctx.Err() == nil {
+			if err != nil && serving.Err() == nil {
 				s.log.Warn("redis", slog.Any("error", redisconn.Explain(err)))
 			}
 			select {
@@ -292,7 +300,7 @@ func (s *service) work(ctx context.Context, zone *time.Location) error {
 		})
 	})
 	if s.watchesAdmission() {
-		following.Go(func() { s.admission.Run(ctx) })
+		following.Go(func() { s.admission.Run(serving) })
 	}
 	if !s.roles.worker {
 		<-ctx.Done()
