@@ -40,15 +40,17 @@ func (e *ended) Error() string        { return e.text }
 func (e *ended) Is(target error) bool { return target == asynq.SkipRetry }
 
 // decide turns the outcome of an attempt into the end of the push, if it is
-// one, and the answer to asynq. It is the only place that does. A push whose request has
-// shown that the service is still dead waits like those that the breaker refuses.
-func decide(outcome Outcome, failedProbe, lastAttempt bool, nextAttempt time.Time) (end tasks.State, answer error) {
+// one, and the answer to asynq. It is the only place that does. A push that does not pay for
+// the attempt (run.isFree) waits like those that the breaker refuses.
+func decide(outcome Outcome, free, lastAttempt bool, nextAttempt time.Time) (end tasks.State, answer error) {
 	switch {
 	case outcome.Verdict == Delivered:
 		return tasks.Sent, nil
+	case free && outcome.RefusesPushq:
+		return "", &deferral{reason: "breaker: the provider refuses pushq itself: " + outcome.text(), until: scheduler.CeilSecond(nextAttempt)}
 	case outcome.Verdict == Permanent:
 		return tasks.Failed, &ended{tasks.FailedPrefix + outcome.text()}
-	case failedProbe:
+	case free:
 		return "", &deferral{reason: "breaker: the probe failed: " + outcome.text(), until: scheduler.CeilSecond(nextAttempt)}
 	case lastAttempt:
 		return tasks.GivenUp, &ended{tasks.GivenUpPrefix + outcome.text()}

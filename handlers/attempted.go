@@ -40,6 +40,9 @@ func (r *run) attempted(number int, name string, final bool, took time.Duration,
 	}
 	if outcome.Alarm {
 		r.Metrics.Alarms.Inc()
+	}
+	// A breaker says itself that it opens because of a refusal, once for all pushes.
+	if outcome.Alarm && !(outcome.RefusesPushq && r.Breaker != nil) {
 		// What it says may quote the request, with text and recipient: the push has it.
 		what := "the provider refuses pushq itself"
 		switch outcome.ErrorType {

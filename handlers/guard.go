@@ -19,13 +19,12 @@ func (r *run) askBreaker() (instead *Outcome) {
 	}
 	ctx, cancel := context.WithTimeout(r.open, preparing)
 	defer cancel()
-	permit, err := r.Breaker.Allow(ctx)
+	permit, err := r.Breaker.Allow(ctx, r.push.ID)
 	if err != nil {
 		outcome := Refused(err, r.DeadLetter)
 		return &outcome
 	}
-	r.permit = permit
-	r.probing = permit.Probe && !r.DeadLetter
+	r.permit, r.probing = permit, permit.Probe
 	return nil
 }
 
@@ -34,7 +33,10 @@ func (r *run) askBreaker() (instead *Outcome) {
 // service may be asked again.
 func Refused(err error, deadLetter bool) Outcome {
 	var open *breaker.OpenError
+	var later *breaker.LaterError
 	switch {
+	case errors.As(err, &later):
+		return Outcome{Verdict: Postponed, ErrorMessage: "breaker: " + err.Error(), RetryAfter: later.After}
 	case errors.As(err, &open) && deadLetter:
 		return Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()}
 	case errors.As(err, &open):
@@ -50,6 +52,8 @@ func Refused(err error, deadLetter bool) Outcome {
 // recipient shows that it works; one that is about the pace shows nothing.
 func breakerResult(outcome Outcome) breaker.Result {
 	switch {
+	case outcome.RefusesPushq:
+		return breaker.Refused
 	case outcome.ServiceFailed:
 		return breaker.Bad
 	case outcome.Throttled:
@@ -70,7 +74,28 @@ func (r *run) tellBreaker(result breaker.Result) {
 	if err := r.permit.Report(ctx, result); err != nil {
 		r.Log.Warn("circuit breaker was not told", slog.String("result", string(result)), slog.Any("error", err))
 	}
+	r.suspect = r.permit.Suspect
 	r.permit = nil
+}
+
+// isFree reports whether the push does not pay for the attempt, which has shown that the
+// service works for nobody: it has refused pushq itself, or a probe has failed. The push
+// pays if the device may have got it, or if the service has worked for others since it
+// first failed for this one.
+func (r *run) isFree(outcome Outcome) bool {
+	if r.Breaker == nil || r.DeadLetter || r.suspect || outcome.MaybeDelivered {
+		return false
+	}
+	return outcome.RefusesPushq || r.probing && outcome.ServiceFailed && outcome.Verdict == Retryable
+}
+
+// judged is the outcome with what the breaker knows: a refusal of pushq itself is about
+// this push after all if others are served. It may be tried again, since others are.
+func (r *run) judged(outcome Outcome) Outcome {
+	if outcome.RefusesPushq && r.suspect && outcome.Verdict == Permanent {
+		outcome.RefusesPushq, outcome.Verdict = false, Retryable
+	}
+	return outcome
 }
 
 // tellTimeout is short: the outcome itself has to be recorded next.

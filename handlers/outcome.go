@@ -39,6 +39,11 @@ type Outcome struct {
 	// ServiceFailed means that the service is in trouble, whoever the push is for: it
 	// counts for the circuit breaker.
 	ServiceFailed bool
+	// RefusesPushq means that the provider takes no request of ours, whoever it is for: wrong
+	// credentials, or a wrong address. It is about no push, so behind a circuit breaker the
+	// push waits with all others, whatever the verdict. With no breaker, and where that ends
+	// pushes, the verdict holds.
+	RefusesPushq bool
 	// DropToken means that nothing will ever reach this recipient's token.
 	DropToken bool
 	// Replacement is the recipient's new token, "" if there is none: the provider has

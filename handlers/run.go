@@ -40,7 +40,8 @@ type run struct {
 
 	begun   tasks.Begun     // set by begin; Attempt is -1 if Redis did not answer
 	permit  *breaker.Permit // nil if there is no breaker
-	probing bool            // the request is to show whether the service works again, and the push may wait for that
+	probing bool            // the request is to show whether the service works again
+	suspect bool            // the service has worked for others since it first failed for this push
 	slot    limiter.Slot
 	sending bool // the request may have been made
 
@@ -92,7 +93,7 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	outcome := r.request(send)
 	took := time.Since(started)
 	r.tellBreaker(breakerResult(outcome))
-	return r.conclude(ctx, outcome, took)
+	return r.conclude(ctx, r.judged(outcome), took)
 }
 
 // prepare bounds how long a push may look for what its request needs.
@@ -340,14 +341,14 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 	if asked := finishedAt.Add(outcome.RetryAfter); asked.After(nextAttempt) {
 		nextAttempt = asked
 	}
-	failedProbe := r.probing && outcome.ServiceFailed && outcome.Verdict == Retryable
-	if failedProbe {
-		// The next probe is another push: this one may be what the service does not bear.
-		if next := finishedAt.Add(r.Breaker.OpenFor * 3 / 2); next.After(nextAttempt) {
+	free := r.isFree(outcome)
+	if free {
+		// Others come first.
+		if next := finishedAt.Add(2 * r.Breaker.OpenFor); next.After(nextAttempt) {
 			nextAttempt = next
 		}
 	}
-	end, answer := decide(outcome, failedProbe, r.begun.Last, nextAttempt)
+	end, answer := decide(outcome, free, r.begun.Last, nextAttempt)
 	name := outcomeName(outcome, end)
 	r.attempted(r.begun.Attempt, name, end != "", took, outcome)
 	r.describe(name, outcome)
@@ -360,7 +361,7 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 		Token: r.token, Status: tasks.AttemptOK, Millis: &millis,
 		ErrorType: outcome.ErrorType, ErrorCode: outcome.ErrorCode,
 		ErrorMessage: outcome.ErrorMessage, StackTrace: outcome.StackTrace,
-		MaybeDelivered: outcome.MaybeDelivered, Replacement: outcome.Replacement, Probe: failedProbe,
+		MaybeDelivered: outcome.MaybeDelivered, Replacement: outcome.Replacement, Probe: free,
 	}
 	if outcome.Verdict != Delivered {
 		attempt.Status = tasks.AttemptError

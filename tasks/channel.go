@@ -72,6 +72,9 @@ func (c Channel) PaceOverrideKey() string { return c.key("pace:override") }
 // BreakerKey holds the circuit breaker of a service that the channel needs.
 func (c Channel) BreakerKey(service string) string { return c.key("breaker:" + service) }
 
+// BreakerFailingKey holds what that service fails for.
+func (c Channel) BreakerFailingKey(service string) string { return c.BreakerKey(service) + ":failing" }
+
 // FollowersKey holds the names of those who follow the channel, and what each is told
 // (Followers).
 func (c Channel) FollowersKey() string { return c.key("follow") }

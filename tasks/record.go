@@ -99,7 +99,8 @@ type Attempt struct {
 	// Uncounted means that the attempt was withdrawn before its request and
 	// does not count towards push.retry.maxAttempts.
 	Uncounted bool `json:"uncounted,omitempty"`
-	// Probe means that the attempt was the request that showed that the provider is
-	// still dead, while all other pushes were waiting for it. It does not count either.
+	// Probe means that the attempt was a request that showed that the provider is still
+	// dead, or refuses pushq itself, while all other pushes were waiting for it. It does not
+	// count either.
 	Probe bool `json:"probe,omitempty"`
 }

@@ -24,6 +24,7 @@ func (s *service) breaker(service string, settings config.Breaker) *breaker.Brea
 	return breaker.New(s.clients.Control, breaker.Options{
 		Keys: breaker.Keys{
 			Hash:         tasks.FCM.BreakerKey(service),
+			Failing:      tasks.FCM.BreakerFailingKey(service),
 			StateCopy:    "circuit:push_worker:" + service + ":state",
 			FailuresCopy: "circuit:push_worker:" + service + ":failures",
 		},

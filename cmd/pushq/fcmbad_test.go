@@ -92,8 +92,6 @@ func failingNotifications() map[string]struct {
 		"unnamed":      template("unnamed-welcome_notification", "body of template unnamed-welcome_notification: {{ at byte 6"),
 		"nested":       template("nested-welcome_notification", "body of template nested-welcome_notification: {{ at byte 6"),
 		"undeclared":   template("undeclared-welcome_notification", `template undeclared-welcome_notification: it needs variables that the message does not have: "undeclared"`),
-		"302":          away("302-welcome_notification"),
-		"401":          away("401-welcome_notification"),
 		"html":         away("html-welcome_notification"),
 		"html404":      away("html404-welcome_notification"),
 		"shape":        away("shape-welcome_notification"),

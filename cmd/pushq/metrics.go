@@ -71,8 +71,8 @@ func (s *service) followBreakers(m *metrics.Metrics) {
 	for place, service := range guardedServices {
 		hashes[place] = tasks.FCM.BreakerKey(service)
 	}
-	m.FollowBreakers(guardedServices, func(ctx context.Context) ([]breaker.State, error) {
-		return breaker.ReadStates(ctx, s.clients.Read, hashes)
+	m.FollowBreakers(tasks.FCM.Name, guardedServices, func(ctx context.Context) ([]breaker.Status, error) {
+		return breaker.ReadStatuses(ctx, s.clients.Read, hashes...)
 	})
 }
 

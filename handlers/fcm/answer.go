@@ -33,10 +33,10 @@ func refusal(status int, message string) handlers.Outcome {
 }
 
 // misconfigured is the outcome of an answer that every push would get: somebody has to
-// mend something, and the others had better wait.
+// mend something, and all had better wait.
 func misconfigured(status int, message string) handlers.Outcome {
 	outcome := refusal(status, message)
-	outcome.Alarm, outcome.ServiceFailed = true, true
+	outcome.Alarm, outcome.ServiceFailed, outcome.RefusesPushq = true, true, true
 	return outcome
 }
 

@@ -30,7 +30,7 @@ func dropped(code int, message string) handlers.Outcome {
 }
 
 func alarmed(code int, message string) handlers.Outcome {
-	return with(refused(code, message), func(o *handlers.Outcome) { o.Alarm, o.ServiceFailed = true, true })
+	return with(refused(code, message), func(o *handlers.Outcome) { o.Alarm, o.ServiceFailed, o.RefusesPushq = true, true, true })
 }
 
 func retried(code int, message string) handlers.Outcome {

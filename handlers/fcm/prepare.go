@@ -43,7 +43,13 @@ func (p *Provider) Prepare(ctx context.Context, push tasks.Push) (send func() ha
 func (p *Provider) withoutTemplate(err error) handlers.Outcome {
 	var unusable *template.Unusable
 	var unavailable *template.Unavailable
+	var refusal *template.Refusal
 	switch {
+	case errors.As(err, &refusal):
+		return handlers.Outcome{
+			Verdict: handlers.Permanent, ErrorType: tasks.ErrorTemplate, ErrorMessage: err.Error(),
+			Alarm: true, RefusesPushq: true,
+		}
 	case errors.As(err, &unusable):
 		return handlers.Outcome{
 			Verdict: handlers.Permanent, ErrorType: tasks.ErrorTemplate, ErrorMessage: err.Error(),

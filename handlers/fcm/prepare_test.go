@@ -137,8 +137,16 @@ func TestPrepareWithoutATemplate(t *testing.T) {
 		{&template.Unusable{Gone: true, Reason: "has none"}, false, handlers.Outcome{
 			Verdict: handlers.Permanent, ErrorType: tasks.ErrorTemplate, ErrorMessage: "the template service has none",
 		}},
-		{&template.Unusable{Reason: "answered 401"}, true, handlers.Outcome{
-			Verdict: handlers.Permanent, ErrorType: tasks.ErrorTemplate, ErrorMessage: "the template service answered 401", Alarm: true,
+		{&template.Unusable{Reason: "answered 418"}, true, handlers.Outcome{
+			Verdict: handlers.Permanent, ErrorType: tasks.ErrorTemplate, ErrorMessage: "the template service answered 418", Alarm: true,
+		}},
+		{&template.Refusal{Reason: "it answered 401"}, true, handlers.Outcome{
+			Verdict: handlers.Permanent, ErrorType: tasks.ErrorTemplate, ErrorMessage: "the template service refuses pushq itself: it answered 401",
+			Alarm: true, RefusesPushq: true,
+		}},
+		{&breaker.LaterError{Service: "template_service", After: 3 * time.Second}, true, handlers.Outcome{
+			Verdict: handlers.Postponed, RetryAfter: 3 * time.Second,
+			ErrorMessage: "breaker: template_service has failed for it while others were served, and is called for others like it first",
 		}},
 		{fmt.Errorf("again: %w", open), false, handlers.Outcome{
 			Verdict: handlers.Postponed, ErrorMessage: "breaker: template_service is open", RetryAfter: 7 * time.Second,
@@ -196,7 +204,7 @@ func TestPrepareWithBadTemplates(t *testing.T) {
 	}
 	for trouble, alarm := range map[string]bool{
 		"unavailable": false, "429": false, "reset": false, "slow": false,
-		"html": true, "shape": true, "cut": true, "huge": false, "html404": true, "302": true, "401": true,
+		"html": true, "shape": true, "cut": true, "huge": false, "html404": true,
 	} {
 		before := simulator.Stats().Requests
 		_, instead := provider.Prepare(t.Context(), pushFor(t, trouble+"-welcome_notification", variables))
@@ -206,6 +214,14 @@ func TestPrepareWithBadTemplates(t *testing.T) {
 		require.Contains(t, instead.ErrorMessage, "the template service is not available", trouble)
 		require.NotContains(t, instead.ErrorMessage, secret, trouble)
 		require.Equal(t, before+3, simulator.Stats().Requests, trouble)
+	}
+	for _, trouble := range []string{"302", "401", "403", "407"} {
+		before := simulator.Stats().Requests
+		_, instead := provider.Prepare(t.Context(), pushFor(t, trouble+"-welcome_notification", variables))
+		require.True(t, instead.RefusesPushq, trouble)
+		require.True(t, instead.Alarm, trouble)
+		require.Contains(t, instead.ErrorMessage, "the template service refuses pushq itself: it answered "+trouble, trouble)
+		require.Equal(t, before+1, simulator.Stats().Requests, trouble)
 	}
 	for _, code := range []string{"welcome_notification", "flaky-welcome_notification", "unavailablex2-welcome_notification"} {
 		send, instead := provider.Prepare(t.Context(), pushFor(t, code, variables))

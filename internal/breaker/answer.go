@@ -24,16 +24,24 @@ type answer struct {
 	state, stateBefore       State
 	failures, failuresBefore int64
 	generation               int64 // counts the changes of state
+	suspect                  bool  // the subject
 }
 
+// What is remembered of subjects that fail.
+const (
+	rememberedSubjects = 10_000
+	rememberedFor      = time.Hour // without a failure of another one
+)
+
 // run asks for the permission of a call, or reports it. The same again changes nothing.
-func (b *Breaker) run(ctx context.Context, act, call string) (answer, error) {
-	reply, err := script.Run(ctx, b.redis, []string{b.Hash}, act, call,
-		b.Failures, b.OpenFor.Milliseconds(), b.Successes, b.Forget.Milliseconds()).Slice()
+func (b *Breaker) run(ctx context.Context, act, call, subject string) (answer, error) {
+	reply, err := script.Run(ctx, b.redis, []string{b.Hash, b.Failing}, act, call, subject,
+		b.Failures, b.OpenFor.Milliseconds(), b.Successes, b.Forget.Milliseconds(),
+		rememberedSubjects, rememberedFor.Milliseconds()).Slice()
 	if err != nil {
 		return answer{}, fmt.Errorf("circuit breaker of %s: %w", b.Service, err)
 	}
-	if len(reply) != 7 {
+	if len(reply) != 8 {
 		return answer{}, fmt.Errorf("circuit breaker of %s: unexpected reply %v", b.Service, reply)
 	}
 	var a answer
@@ -46,6 +54,12 @@ func (b *Breaker) run(ctx context.Context, act, call string) (answer, error) {
 	a.failuresBefore, _ = reply[5].(int64)
 	a.generation, _ = reply[6].(int64)
 	a.state, a.stateBefore = State(state), State(before)
+	suspect, _ := reply[7].(int64)
+	a.suspect = suspect == 1
+	if act == string(Refused) && a.state == Open && a.stateBefore != Open {
+		b.Log.Error("the provider refuses pushq itself: mend the configuration",
+			slog.String("service", b.Service), slog.String("subject", subject))
+	}
 	b.see(ctx, a)
 	return a, nil
 }

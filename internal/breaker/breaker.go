@@ -4,8 +4,12 @@
 // While the breaker is closed, calls that are permitted after the last good one, those
 // that have not been reported included, are no more than the failures that open it. So a
 // service that has died is called that many times, and then once each time that the
-// breaker has been open for long enough, by all workers together. Without Redis nobody
-// is permitted anything.
+// breaker has been open for long enough (the first time twice), by all workers together.
+// Without Redis nobody is permitted anything.
+//
+// A breaker judges the service, and no call. So each call names its subject, such as a
+// push: what fails for one while others are served is about it, and says nothing about the
+// service.
 package breaker
 
 import (
@@ -27,12 +31,14 @@ type State string
 const (
 	Closed   State = "closed"    // calls are made
 	Open     State = "open"      // none is
-	HalfOpen State = "half_open" // one at a time shows whether the service works again
+	HalfOpen State = "half_open" // one at a time shows whether the service works again; the first time two
 )
 
 // Keys are where a breaker is in Redis.
 type Keys struct {
-	Hash string // all there is to know
+	Hash string // all there is to know, but for
+	// Failing, the subjects that fail. It is in the same slot of a cluster.
+	Failing string
 	// StateCopy and FailuresCopy are written after changes for those who read nothing
 	// else. They may be in other slots of a cluster than Hash, and lag behind.
 	StateCopy, FailuresCopy string
@@ -84,23 +90,40 @@ func (e *OpenError) Error() string {
 	return fmt.Sprintf("the circuit breaker of %s is open for another %s", e.Service, e.After.Round(time.Millisecond))
 }
 
+// A LaterError says that no call may be made now for this subject, which is suspect: as
+// many are under way for others like it as may be.
+type LaterError struct {
+	Service string
+	// After is when to ask again.
+	After time.Duration
+}
+
+func (e *LaterError) Error() string {
+	return fmt.Sprintf("%s has failed for it while others were served, and is called for others like it first", e.Service)
+}
+
 // A Result is what became of a permitted call.
 type Result string
 
 // The results.
 const (
-	Good Result = "good" // the service works, whatever it answered
-	Bad  Result = "bad"  // it does not
-	Void Result = "void" // the call was not made, or says nothing about the service
+	Good    Result = "good"    // the service works, whatever it answered
+	Bad     Result = "bad"     // it does not
+	Refused Result = "refused" // it takes no call of ours, whatever that is about: one is enough to open the breaker
+	Void    Result = "void"    // the call was not made, or says nothing about the service
 )
 
 // A Permit is the right to make one call. It must be reported.
 type Permit struct {
 	// Probe means that the call is to show whether the service works again.
 	Probe bool
+	// Suspect means that the service has worked for another subject since it first failed
+	// for this one. Report brings it up to date.
+	Suspect bool
 
 	breaker *Breaker
 	call    string // made once
+	subject string
 }
 
 // How soon to ask again while calls under way have to show whether the service works. It
@@ -110,30 +133,38 @@ const (
 	longestPause  = 250 * time.Millisecond
 )
 
-// Allow returns the permission to make a call. It waits as long as calls under way have
-// to show first whether the service works, and ends with an *OpenError, the context's
-// error, or that of Redis.
-func (b *Breaker) Allow(ctx context.Context) (*Permit, error) {
+// Allow returns the permission to make a call about the subject, which is the same for
+// each call that is repeated; "" is none. It waits as long as calls under way have to show
+// first whether the service works, and ends with an *OpenError, a *LaterError, the
+// context's error, or that of Redis.
+//
+// When the breaker has been open for OpenFor, a subject for which no call has failed may
+// be the next one; one that has failed, after half as long again; and that of the latest
+// call that failed while the breaker was half open, after twice as long. So the same one
+// is not asked about twice in a row while another one waits.
+func (b *Breaker) Allow(ctx context.Context, subject string) (*Permit, error) {
 	if err := b.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	permit := &Permit{breaker: b, call: ulid.Make().String()}
+	permit := &Permit{breaker: b, call: ulid.Make().String(), subject: subject}
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		asked := time.Now()
-		answer, err := b.run(ctx, "ask", permit.call)
+		answer, err := b.run(ctx, "ask", permit.call, subject)
 		switch {
 		case err != nil:
-			b.owe(report{permit.call, Void}) // Redis may have permitted it
+			b.owe(report{permit.call, subject, Void}) // Redis may have permitted it
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx) // and not what it did to a connection
 			}
 			return nil, err
 		case answer.text == "GO":
-			permit.Probe = answer.state == HalfOpen
+			permit.Probe, permit.Suspect = answer.state == HalfOpen, answer.suspect
 			b.hold(asked, permit, answer.generation)
 			return permit, nil
 		case answer.text == "OPEN":
 			return nil, &OpenError{Service: b.Service, After: answer.wait}
+		case answer.text == "LATER":
+			return nil, &LaterError{Service: b.Service, After: answer.wait}
 		}
 		timer := time.NewTimer(min(answer.wait, pause/2+rand.N(pause)))
 		select {
@@ -149,9 +180,11 @@ func (b *Breaker) Allow(ctx context.Context) (*Permit, error) {
 // told it again before this process is permitted another call.
 func (p *Permit) Report(ctx context.Context, result Result) error {
 	p.breaker.drop(p)
-	_, err := p.breaker.run(ctx, string(result), p.call)
+	answer, err := p.breaker.run(ctx, string(result), p.call, p.subject)
 	if err != nil {
-		p.breaker.owe(report{p.call, result})
+		p.breaker.owe(report{p.call, p.subject, result})
+		return err
 	}
-	return err
+	p.Suspect = answer.suspect
+	return nil
 }

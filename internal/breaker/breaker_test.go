@@ -16,7 +16,7 @@ func allow(t testing.TB, b *Breaker) *Permit {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	permit, err := b.Allow(ctx)
+	permit, err := b.Allow(ctx, "")
 	require.NoError(t, err)
 	return permit
 }
@@ -40,7 +40,7 @@ func TestAnOpenBreakerSaysWhenToAskAgain(t *testing.T) {
 		b.OpenFor = 500 * time.Millisecond
 		trip(t, b)
 		var open *OpenError
-		_, err := b.Allow(t.Context())
+		_, err := b.Allow(t.Context(), "")
 		require.ErrorAs(t, err, &open)
 		require.Equal(t, "fcm", open.Service)
 		require.Positive(t, open.After)
@@ -66,12 +66,12 @@ func TestAllowWaitsForCallsUnderWay(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err := b.Allow(ctx)
+		_, err := b.Allow(ctx, "")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
 		permitted := make(chan error, 1)
 		go func() {
-			_, err := New(client, options("fcm")).Allow(t.Context()) // another process
+			_, err := New(client, options("fcm")).Allow(t.Context(), "") // another process
 			permitted <- err
 		}()
 		select {
@@ -93,7 +93,7 @@ func TestOneThatWaitsLearnsThatTheBreakerHasOpened(t *testing.T) {
 		}
 		refused := make(chan error, 1)
 		go func() {
-			_, err := b.Allow(t.Context())
+			_, err := b.Allow(t.Context(), "")
 			refused <- err
 		}()
 		for _, permit := range underWay {
@@ -113,12 +113,12 @@ func TestAllowEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	refused := make(chan error, 1)
 	go func() {
-		_, err := b.Allow(ctx)
+		_, err := b.Allow(ctx, "")
 		refused <- err
 	}()
 	cancel()
 	require.ErrorIs(t, <-refused, context.Canceled)
-	_, err := b.Allow(ctx)
+	_, err := b.Allow(ctx, "")
 	require.ErrorIs(t, err, context.Canceled, "it has ended before")
 }
 
@@ -142,7 +142,7 @@ func TestLostReplies(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = b.Allow(ctx)
+	_, err = b.Allow(ctx, "")
 	require.Error(t, err, "as many are under way as may fail, and no fewer")
 }
 
@@ -155,13 +155,13 @@ func TestRedisIsAway(t *testing.T) {
 	b := New(redistest.Connect(t, proxy.URL()), options("fcm"))
 	good, bad := allow(t, b), allow(t, b)
 	proxy.CutReplyTo(script.Hash(), 3)
-	_, err := b.Allow(t.Context())
+	_, err := b.Allow(t.Context(), "")
 	require.Error(t, err, "permitted, and nobody knows")
 	proxy.CutReplyTo(script.Hash(), 0)
 	proxy.Refuse(true)
 	require.Error(t, bad.Report(t.Context(), Bad))
 	require.Error(t, good.Report(t.Context(), Good), "it may have been answered before the other failed")
-	_, err = b.Allow(t.Context())
+	_, err = b.Allow(t.Context(), "")
 	require.ErrorContains(t, err, "circuit breaker of fcm: ")
 	_, _, err = b.Read(t.Context())
 	require.ErrorContains(t, err, "circuit breaker of fcm: ")
@@ -194,7 +194,7 @@ func TestCopiesForOthers(t *testing.T) {
 		requireCopies(Open, "5")
 		testenv.Eventually(t, patience, "a probe", func() bool {
 			var err error
-			permit, err = b.Allow(t.Context())
+			permit, err = b.Allow(t.Context(), "")
 			return err == nil
 		})
 		requireCopies(HalfOpen, "5")
@@ -253,7 +253,7 @@ func TestOnACluster(t *testing.T) {
 		b := New(client, options(service))
 		trip(t, b)
 		var open *OpenError
-		_, err := b.Allow(t.Context())
+		_, err := b.Allow(t.Context(), "")
 		require.ErrorAs(t, err, &open)
 		require.Equal(t, "open", client.Get(t.Context(), b.StateCopy).Val())
 		require.Equal(t, "5", client.Get(t.Context(), b.FailuresCopy).Val())
@@ -276,13 +276,15 @@ func TestAnOpeningIsToldInOneProcess(t *testing.T) {
 			tell(t, allow(t, processes[0]), Bad)
 		}
 		var open *OpenError
-		_, err := processes[1].Allow(t.Context())
+		_, err := processes[1].Allow(t.Context(), "")
 		require.ErrorAs(t, err, &open)
 		require.Equal(t, [2]int{1, 0}, opened)
 		testenv.Eventually(t, patience, "a probe", func() bool {
-			probe, err := processes[1].Allow(t.Context())
+			probe, err := processes[1].Allow(t.Context(), "")
 			if err == nil {
 				tell(t, probe, Bad)
+				tell(t, allow(t, processes[0]), Void)
+				tell(t, allow(t, processes[1]), Bad)
 			}
 			return err == nil
 		})
@@ -290,18 +292,22 @@ func TestAnOpeningIsToldInOneProcess(t *testing.T) {
 	})
 }
 
-func TestReadStates(t *testing.T) {
+func TestReadStatuses(t *testing.T) {
 	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		one, other := New(client, options("fcm")), New(client, options("template_service"))
 		trip(t, other)
-		states, err := ReadStates(t.Context(), client, []string{one.Hash, other.Hash})
+		statuses, err := ReadStatuses(t.Context(), client, one.Hash, other.Hash)
 		require.NoError(t, err)
-		require.Equal(t, []State{Closed, Open}, states)
-		for _, state := range states {
-			require.Contains(t, States(), state)
+		require.Equal(t, []Status{{State: Closed}, {State: Open}}, statuses)
+		tell(t, allow(t, one), Refused)
+		statuses, err = ReadStatuses(t.Context(), client, one.Hash)
+		require.NoError(t, err)
+		require.Equal(t, []Status{{State: Open, Refused: true}}, statuses)
+		for _, status := range statuses {
+			require.Contains(t, States(), status.State)
 		}
 		require.NoError(t, client.Set(t.Context(), "text", "no hash", 0).Err())
-		_, err = ReadStates(t.Context(), client, []string{one.Hash, "text"})
+		_, err = ReadStatuses(t.Context(), client, one.Hash, "text")
 		require.ErrorContains(t, err, "read the circuit breaker text: ")
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,12 +68,17 @@ func deliver(t *testing.T, s *service, breakers []*Breaker, goroutines, pushes i
 	for place := range goroutines {
 		b := breakers[place%len(breakers)]
 		all.Go(func() {
-			for left.Add(-1) >= 0 {
+			for number := left.Add(-1); number >= 0; number = left.Add(-1) {
 				for delivered := false; !delivered; {
-					permit, err := b.Allow(t.Context())
+					permit, err := b.Allow(t.Context(), strconv.FormatInt(number, 10))
 					var open *OpenError
+					var later *LaterError
 					if errors.As(err, &open) {
 						time.Sleep(open.After)
+						continue
+					}
+					if errors.As(err, &later) {
+						time.Sleep(later.After)
 						continue
 					}
 					if t.Context().Err() != nil {
@@ -113,10 +119,11 @@ func TestADeadServiceIsHardlyCalled(t *testing.T) {
 	s := &service{}
 	s.set(true)
 	waiting := deliver(t, s, breakers, goroutines, pushes)
-	testenv.Eventually(t, patience, "three probes", func() bool { return len(s.failures()) >= 8 })
+	testenv.Eventually(t, patience, "three looks", func() bool { return len(s.failures()) >= 5+2+1+1 })
 	reached := s.failures()
 	require.Less(t, reached[4].Sub(reached[0]), openFor)
-	for place := 5; place < len(reached); place++ {
+	require.GreaterOrEqual(t, reached[5].Sub(reached[4]), apart)
+	for place := 7; place < len(reached); place++ {
 		require.GreaterOrEqual(t, reached[place].Sub(reached[place-1]), apart, "call %d", place+1)
 	}
 	s.set(false)
@@ -129,7 +136,7 @@ func TestADeadServiceIsHardlyCalled(t *testing.T) {
 	s.set(true)
 	died := time.Now()
 	testenv.Eventually(t, patience, "some probes", func() bool { return time.Since(died) > 4*openFor })
-	probes := int(time.Since(died)/apart) + 1
+	probes := int(time.Since(died)/apart) + 2
 	require.LessOrEqual(t, len(s.failures()), goroutines+breakers[0].Failures+probes)
 	s.set(false)
 	waiting.Wait()

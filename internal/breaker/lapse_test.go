@@ -29,7 +29,7 @@ func TestPermitsLapseWhenTheBreakerOpens(t *testing.T) {
 		}
 
 		var open *OpenError
-		_, err := asking.Allow(t.Context())
+		_, err := asking.Allow(t.Context(), "")
 		require.ErrorAs(t, err, &open)
 		require.True(t, asked.Lapsed())
 
@@ -63,7 +63,7 @@ func TestTheCallsOfAHalfOpenBreakerAreProbes(t *testing.T) {
 			var probe *Permit
 			testenv.Eventually(t, patience, "a probe", func() bool {
 				var err error
-				probe, err = b.Allow(t.Context())
+				probe, err = b.Allow(t.Context(), "")
 				return err == nil
 			})
 			require.True(t, probe.Probe)

@@ -4,8 +4,8 @@ import "context"
 
 // A report of what became of a call.
 type report struct {
-	call   string
-	result Result
+	call, subject string
+	result        Result
 }
 
 // owe keeps reports that Redis may not have taken, so that their calls do not stand in
@@ -27,7 +27,7 @@ func (b *Breaker) catchUp(ctx context.Context) error {
 		if report.result == Good {
 			report.result = Void
 		}
-		if _, err := b.run(ctx, string(report.result), report.call); err != nil {
+		if _, err := b.run(ctx, string(report.result), report.call, report.subject); err != nil {
 			b.owe(overdue[place:]...)
 			return err
 		}

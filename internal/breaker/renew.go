@@ -42,7 +42,7 @@ func (b *Breaker) renew(ctx context.Context) {
 			names[place] = permit.call
 		}
 		asked := time.Now()
-		if _, err := b.run(ctx, "renew", strings.Join(names, " ")); err != nil {
+		if _, err := b.run(ctx, "renew", strings.Join(names, " "), ""); err != nil {
 			if ctx.Err() == nil {
 				b.Log.Warn("permits of a circuit breaker were not renewed", slog.String("service", b.Service), slog.Any("error", err))
 			}

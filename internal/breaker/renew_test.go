@@ -37,7 +37,7 @@ func TestALongCallKeepsItsPlaceWhileItsProcessLives(t *testing.T) {
 		permit := allow(t, b)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*own.Forget)
 		defer cancel()
-		_, err := other.Allow(ctx)
+		_, err := other.Allow(ctx, "")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.False(t, permit.Lapsed())
 

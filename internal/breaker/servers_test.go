@@ -19,6 +19,7 @@ func options(service string) Options {
 	return Options{
 		Keys: Keys{
 			Hash:      "pushq:{fcm}:breaker:" + service,
+			Failing:   "pushq:{fcm}:breaker:" + service + ":failing",
 			StateCopy: "circuit:push_worker:" + service + ":state", FailuresCopy: "circuit:push_worker:" + service + ":failures",
 		},
 		Service: service, Failures: 5, OpenFor: 30 * time.Second, Successes: 2, Forget: 100 * time.Second,
@@ -37,8 +38,11 @@ func newCircuit(t *testing.T, client redis.UniversalClient) *circuit {
 	return &circuit{t: t, ctx: t.Context(), breaker: New(client, options("fcm"))}
 }
 
-func (c *circuit) run(act, call string) answer {
-	a, err := c.breaker.run(c.ctx, act, call)
+// run is for calls about nothing.
+func (c *circuit) run(act, call string) answer { return c.runFor("", act, call) }
+
+func (c *circuit) runFor(subject, act, call string) answer {
+	a, err := c.breaker.run(c.ctx, act, call, subject)
 	require.NoError(c.t, err)
 	return a
 }
@@ -73,6 +77,19 @@ func (c *circuit) open() {
 	require.Equal(c.t, Open, state)
 }
 
+// openOnceMore makes the breaker one that may ask again, after it has done so in vain.
+func (c *circuit) openOnceMore() {
+	c.open()
+	c.advance(c.breaker.OpenFor)
+	require.Equal(c.t, []string{"GO", "GO"}, c.ask("first-look", "too"))
+	state, _ := c.report(Bad, "first-look", "too")
+	require.Equal(c.t, Open, state)
+	c.advance(c.breaker.OpenFor)
+}
+
+// fieldsOfABreaker is how many its hash has without those of calls.
+const fieldsOfABreaker = 13
+
 // advance makes everything in the hash as much older: Redis' clock goes its own way.
 func (c *circuit) advance(by time.Duration) {
 	fields, err := c.breaker.redis.HGetAll(c.ctx, c.breaker.Hash).Result()
@@ -86,7 +103,7 @@ func (c *circuit) advance(by time.Duration) {
 		switch {
 		case name == "opened", name == "swept":
 			fields[name] = older(value)
-		case name == "unproven":
+		case name == "unproven", name == "suspects":
 			calls := strings.Fields(value)
 			for place, call := range calls {
 				began, of, _ := strings.Cut(call, ":")

@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -11,26 +10,34 @@ import (
 // States lists every state.
 func States() []State { return []State{Closed, Open, HalfOpen} }
 
-// ReadStates returns the states of breakers by their hashes (Keys), in their order and in
+// A Status is what others are told of a breaker.
+type Status struct {
+	State State
+	// Refused means that the breaker was opened because the service takes no call of ours,
+	// and that it has taken none since.
+	Refused bool
+}
+
+// ReadStatuses returns those of breakers by their hashes (Keys), in their order and in
 // one round trip.
-func ReadStates(ctx context.Context, client redis.UniversalClient, hashes []string) ([]State, error) {
+func ReadStatuses(ctx context.Context, client redis.UniversalClient, hashes ...string) ([]Status, error) {
 	pipe := client.Pipeline()
-	reading := make([]*redis.StringCmd, len(hashes))
+	reading := make([]*redis.SliceCmd, len(hashes))
 	for place, hash := range hashes {
-		reading[place] = pipe.HGet(ctx, hash, "state")
+		reading[place] = pipe.HMGet(ctx, hash, "state", "refused")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	states := make([]State, len(hashes))
+	statuses := make([]Status, len(hashes))
 	for place, read := range reading {
-		state, err := read.Result()
-		switch {
-		case errors.Is(err, redis.Nil):
-			states[place] = Closed // nobody has called yet
-		case err != nil:
+		fields, err := read.Result()
+		if err != nil {
 			return nil, fmt.Errorf("read the circuit breaker %s: %w", hashes[place], err)
-		default:
-			states[place] = State(state)
 		}
+		statuses[place].State = Closed // if nobody has called yet
+		if state, called := fields[0].(string); called {
+			statuses[place].State = State(state)
+		}
+		statuses[place].Refused = fields[1] == "1"
 	}
-	return states, nil
+	return statuses, nil
 }

@@ -21,8 +21,8 @@ func TestBreakersAndFollowersAreAskedFor(t *testing.T) {
 	t.Parallel()
 	var fault error
 	m := metrics.New("1.2.3", slog.New(slog.DiscardHandler))
-	m.FollowBreakers([]string{"fcm", "template_service"}, func(context.Context) ([]breaker.State, error) {
-		return []breaker.State{breaker.HalfOpen, breaker.Closed}, fault
+	m.FollowBreakers("fcm", []string{"fcm", "template_service"}, func(context.Context) ([]breaker.Status, error) {
+		return []breaker.Status{{State: breaker.HalfOpen, Refused: true}, {State: breaker.Closed}}, fault
 	})
 	m.FollowFollowers(func(context.Context) ([]metrics.Follower, error) {
 		return []metrics.Follower{
@@ -35,6 +35,8 @@ func TestBreakersAndFollowersAreAskedFor(t *testing.T) {
 		`service="fcm",state="half_open"`: 1, `service="template_service",state="closed"`: 1,
 	}, scrape.Family("pushq_breaker_state"))
 	require.Contains(t, scrape.Series, `pushq_breaker_state{service="fcm",state="open"}`)
+	require.Equal(t, map[string]float64{`channel="fcm",service="fcm"`: 1}, scrape.Family("pushq_provider_refused"))
+	require.Contains(t, scrape.Series, `pushq_provider_refused{channel="fcm",service="template_service"}`)
 	require.Equal(t, 1.0, scrape.Series[`pushq_breaker_opens_total{service="fcm"}`])
 	require.Contains(t, scrape.Series, `pushq_breaker_opens_total{service="template_service"}`)
 	require.Equal(t, map[string]float64{`channel="fcm",follower="failed"`: 7}, scrape.Family("pushq_follow_backlog"))

@@ -74,14 +74,23 @@ func NewClient(options Options) *Client {
 }
 
 // Get asks for a template: GET /api/v1/templates/{code}?language=… . What may pass is
-// tried again. The error is an *Unusable, an *Unavailable, that of the breaker
-// (*breaker.OpenError, or Redis'), or the context's.
+// tried again. The error is an *Unusable, an *Unavailable, a *Refusal, that of the breaker
+// (*breaker.OpenError, *breaker.LaterError, or Redis'), or the context's.
 func (c *Client) Get(ctx context.Context, code, language string) (Template, error) {
+	var aboutThis error // an earlier try has shown
 	for try := 1; ; try++ {
 		template, err := c.permitted(ctx, code, language)
 		var unavailable *Unavailable
-		if !errors.As(err, &unavailable) || try >= c.Tries {
+		switch {
+		case !errors.As(err, &unavailable):
+			if aboutThis != nil && waits(err) {
+				err = aboutThis
+			}
 			return template, err
+		case try >= c.Tries:
+			return template, err
+		case unavailable.aboutThis:
+			aboutThis = err
 		}
 		select {
 		case <-time.After(c.backoff(try)):
@@ -92,6 +101,13 @@ func (c *Client) Get(ctx context.Context, code, language string) (Template, erro
 			return Template{}, err
 		}
 	}
+}
+
+// waits reports whether the breaker lets the caller wait.
+func waits(err error) bool {
+	var open *breaker.OpenError
+	var later *breaker.LaterError
+	return errors.As(err, &open) || errors.As(err, &later)
 }
 
 // backoff is the time after the given try. Its jitter keeps processes apart that have
@@ -118,11 +134,11 @@ func (e *Unusable) Error() string { return "the template service " + e.Reason }
 // later.
 type Unavailable struct {
 	// Alarm means that somebody has to mend something first: another server answers in the
-	// service's place, or the service takes no questions of pushq. No template could be
-	// had then.
-	Alarm bool
-	busy  bool // it works, and has too many requests
-	cause error
+	// service's place. No template could be had then.
+	Alarm     bool
+	busy      bool // it works, and has too many requests
+	aboutThis bool // it works for other templates
+	cause     error
 }
 
 func (e *Unavailable) Error() string {
@@ -130,36 +146,62 @@ func (e *Unavailable) Error() string {
 }
 func (e *Unavailable) Unwrap() error { return e.cause }
 
+// A Refusal says that the service takes no question of pushq, whatever it is about:
+// somebody has to mend the configuration.
+type Refusal struct{ Reason string }
+
+func (e *Refusal) Error() string { return "the template service refuses pushq itself: " + e.Reason }
+
 // permitted makes one request, if the breaker allows it.
 func (c *Client) permitted(ctx context.Context, code, language string) (Template, error) {
 	if c.Breaker == nil {
 		return c.request(ctx, code, language)
 	}
-	permit, err := c.Breaker.Allow(ctx)
+	permit, err := c.Breaker.Allow(ctx, language+" "+code)
 	if err != nil {
 		return Template{}, err
 	}
-	result := breaker.Void // after a panic
-	defer func() {
+	reported := false
+	report := func(result breaker.Result) {
+		reported = true
 		tell, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 		defer cancel()
 		// What Redis does not take, the breaker tells it again later.
 		_ = permit.Report(tell, result)
+	}
+	defer func() {
+		if !reported {
+			report(breaker.Void) // after a panic
+		}
 	}()
 	template, err := c.request(ctx, code, language)
-	result = resultOf(err)
+	report(resultOf(err))
+	return template, c.judged(err, permit)
+}
+
+// judged is the error with what the breaker knows. Nobody's attempts pay for finding out
+// that the service works for nobody. If it works for others, it is about this template.
+func (c *Client) judged(err error, permit *breaker.Permit) error {
 	var unavailable *Unavailable
-	if permit.Probe && result == breaker.Bad && errors.As(err, &unavailable) {
-		// It has opened the breaker again. Nobody's attempts pay for finding that out.
-		err = &breaker.OpenError{Service: c.Breaker.Service, After: c.Breaker.OpenFor}
+	var refusal *Refusal
+	switch {
+	case errors.As(err, &refusal) && permit.Suspect:
+		return &Unavailable{Alarm: true, aboutThis: true, cause: errors.New(refusal.Reason)}
+	case errors.As(err, &unavailable) && permit.Suspect:
+		unavailable.aboutThis = true
+	case errors.As(err, &unavailable) && permit.Probe && resultOf(err) == breaker.Bad:
+		return &breaker.OpenError{Service: c.Breaker.Service, After: c.Breaker.OpenFor}
 	}
-	return template, err
+	return err
 }
 
 func resultOf(err error) breaker.Result {
 	var unusable *Unusable
 	var unavailable *Unavailable
+	var refusal *Refusal
 	switch {
+	case errors.As(err, &refusal):
+		return breaker.Refused
 	case err == nil, errors.As(err, &unusable):
 		return breaker.Good
 	case errors.As(err, &unavailable) && !unavailable.busy:
@@ -181,6 +223,7 @@ func (c *Client) request(ctx context.Context, code, language string) (Template, 
 func outcomeOf(err error) Outcome {
 	var unusable *Unusable
 	var unavailable *Unavailable
+	var refusal *Refusal
 	switch {
 	case err == nil:
 		return Answered
@@ -188,7 +231,7 @@ func outcomeOf(err error) Outcome {
 		return NotThere
 	case errors.As(err, &unusable):
 		return NotUsable
-	case errors.As(err, &unavailable):
+	case errors.As(err, &unavailable), errors.As(err, &refusal):
 		return NotThereNow
 	default:
 		return Abandoned
@@ -230,7 +273,9 @@ func judge(code, language string, answer exchange.Answer) (Template, error) {
 		return Template{}, &Unavailable{busy: status == http.StatusTooManyRequests, cause: errors.New(statusLine)}
 	case status == http.StatusOK:
 		return decode(code, answer)
-	case !aboutTemplate(status):
+	case refusesPushq(status):
+		return Template{}, &Refusal{"it answered " + statusLine}
+	case status < http.StatusBadRequest:
 		return Template{}, &Unavailable{Alarm: true, cause: fmt.Errorf("it answered %s", statusLine)}
 	case !refusal(answer):
 		return Template{}, foreign(answer)
@@ -259,13 +304,14 @@ func foreign(answer exchange.Answer) error {
 	return &Unavailable{Alarm: !answer.Cut, cause: errors.New(answer.Foreign("the template service's, see template.url"))}
 }
 
-// aboutTemplate reports whether another template might get a better answer.
-func aboutTemplate(status int) bool {
+// refusesPushq reports whether an answer with this status would be the same for any other
+// template.
+func refusesPushq(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
-		return false
+		return true
 	default:
-		return status >= 400
+		return status >= 300 && status < 400
 	}
 }
 

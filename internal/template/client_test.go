@@ -208,7 +208,6 @@ func TestWhatMayPassIsTriedAgain(t *testing.T) {
 		"cutx1-welcome_notification":         2,
 		"html404x1-welcome_notification":     2,
 		"html400x1-welcome_notification":     2,
-		"401x1-welcome_notification":         2,
 	} {
 		simulator.Reset()
 		template, err := client.Get(t.Context(), code, "en")
@@ -224,11 +223,7 @@ func TestWhatMayPassIsTriedAgain(t *testing.T) {
 		"cut-welcome_notification":         foreign + `200 {"id":"cut","code":"`,
 		"huge-welcome_notification":        foreign + "200 with a body that broke off or is too long",
 		"html404-welcome_notification":     foreign + "404 with an HTML page",
-		"302-welcome_notification":         "the template service is not available: it answered 302 Found",
 		"204-welcome_notification":         "the template service is not available: it answered 204 No Content",
-		"401-welcome_notification":         "the template service is not available: it answered 401 Unauthorized",
-		"403-welcome_notification":         "the template service is not available: it answered 403 Forbidden",
-		"407-welcome_notification":         "the template service is not available: it answered 407 Proxy Authentication Required",
 		"unavailable-welcome_notification": "the template service is not available: 503 Service Unavailable",
 		"429-welcome_notification":         "the template service is not available: 429 Too Many Requests",
 		"reset-welcome_notification":       "reset",
@@ -353,7 +348,7 @@ const openFor = 2 * time.Second
 
 func newBreaker(t *testing.T, redis *testenv.Redis) *breaker.Breaker {
 	return breaker.New(redis.Client(t), breaker.Options{
-		Keys:     breaker.Keys{Hash: "pushq:{fcm}:breaker:templates", StateCopy: "state", FailuresCopy: "failures"},
+		Keys:     breaker.Keys{Hash: "pushq:{fcm}:breaker:templates", Failing: "pushq:{fcm}:breaker:templates:failing", StateCopy: "state", FailuresCopy: "failures"},
 		Service:  "template_service",
 		Failures: 5, OpenFor: openFor, Successes: 2, Forget: time.Minute,
 		Log: slog.New(slog.DiscardHandler),
@@ -423,13 +418,12 @@ func TestBreaker(t *testing.T) {
 	require.Equal(t, "closed 0", state())
 }
 
-// A service that takes no questions at all, or in whose place another one answers, is asked
-// a few times, and then others wait. Each request counts once for the breaker, however many
+// A service in whose place another one answers is asked a few times, and then others wait. Each request counts once for the breaker, however many
 // wait for what it brings.
 func TestAnswersThatAreNotAboutTheTemplateCountForTheBreaker(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
-	for _, trouble := range []string{"401", "403", "407", "302", "html", "shape", "cut", "html404", "huge"} {
+	for _, trouble := range []string{"html", "shape", "cut", "html404", "huge"} {
 		simulator, url := startSimulator(t)
 		client := newClient(Options{URL: url, Breaker: newBreaker(t, redis)})
 		require.NoError(t, redis.Client(t).FlushAll(t.Context()).Err())
@@ -462,6 +456,87 @@ func TestAnswersThatAreNotAboutTheTemplateCountForTheBreaker(t *testing.T) {
 		require.ErrorAs(t, err, &open, trouble)
 		require.Equal(t, 5, simulator.Stats().Requests, trouble)
 	}
+}
+
+// A service that takes no questions at all is asked once, and then others wait.
+func TestARefusalOfPushqItselfIsNotTheTemplates(t *testing.T) {
+	t.Parallel()
+	redis := testenv.StartRedis(t)
+	for _, status := range []int{401, 403, 407, 302} {
+		simulator, url := startSimulator(t)
+		client := newClient(Options{URL: url, Breaker: newBreaker(t, redis)})
+		require.NoError(t, redis.Client(t).FlushAll(t.Context()).Err())
+		cache := NewCache(client, time.Minute, time.Minute)
+		bad := fmt.Sprintf("%d-x", status)
+		_, err := cache.Get(t.Context(), bad, "en")
+		var refusal *Refusal
+		require.ErrorAs(t, err, &refusal, status)
+		answered := fmt.Sprintf("it answered %d %s", status, http.StatusText(status))
+		require.EqualError(t, err, "the template service refuses pushq itself: "+answered)
+		_, err = cache.Get(t.Context(), "welcome_notification", "en")
+		var open *breaker.OpenError
+		require.ErrorAs(t, err, &open, status)
+		require.Equal(t, 1, simulator.Stats().Requests, status)
+
+		// It takes others: that template is what it refuses.
+		testenv.EventuallyNoError(t, 10*openFor, func() error {
+			_, err := cache.Get(t.Context(), "welcome_notification", "en")
+			return err
+		})
+		client.Tries = 1
+		_, err = client.Get(t.Context(), bad, "en")
+		var unavailable *Unavailable
+		require.ErrorAs(t, err, &unavailable, status)
+		require.EqualError(t, err, "the template service is not available: "+answered)
+	}
+}
+
+// What fails for one template while others are there is about that one: whoever needs it
+// pays for the attempt, and nobody else waits.
+func TestATemplateThatFailsAlone(t *testing.T) {
+	t.Parallel()
+	simulator, url := startSimulator(t)
+	client := newClient(Options{URL: url, Breaker: newBreaker(t, testenv.StartRedis(t))})
+	client.Tries = 1
+	var unavailable *Unavailable
+	for number := range 5 {
+		_, err := client.Get(t.Context(), fmt.Sprintf("500-bad%d", number), "en")
+		require.ErrorAs(t, err, &unavailable)
+	}
+	var open *breaker.OpenError
+	_, err := client.Get(t.Context(), "500-bad5", "en")
+	require.ErrorAs(t, err, &open)
+	testenv.EventuallyNoError(t, 10*openFor, func() error {
+		_, err := client.Get(t.Context(), "welcome_notification", "en")
+		return err
+	})
+	client.Tries = 3
+	before := simulator.Stats().Requests
+	for number := range 5 {
+		for range 3 {
+			_, err = client.Get(t.Context(), fmt.Sprintf("500-bad%d", number), "en")
+			require.ErrorAs(t, err, &unavailable)
+		}
+	}
+	require.Equal(t, before+5*3*3, simulator.Stats().Requests)
+	_, err = client.Get(t.Context(), "welcome_notification", "en")
+	require.NoError(t, err)
+	state, _, err := client.Breaker.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, breaker.Closed, state)
+
+	// Whatever becomes of the breaker meanwhile, a request that was made is paid for.
+	opened := false
+	client.OnRequest = func(Outcome) {
+		if !opened {
+			opened = true
+			permit, err := client.Breaker.Allow(t.Context(), "another")
+			require.NoError(t, err)
+			require.NoError(t, permit.Report(t.Context(), breaker.Refused))
+		}
+	}
+	_, err = client.Get(t.Context(), "500-bad0", "en")
+	require.ErrorAs(t, err, &unavailable)
 }
 
 func TestWithoutRedisThereIsNoRequest(t *testing.T) {
