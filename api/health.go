@@ -48,7 +48,7 @@ func (p *Paused) Error() string { return fmt.Sprintf("paused: %v", p.Queues) }
 
 // Circuit is the result of a check that found a circuit breaker in that state.
 type Circuit struct {
-	State breaker.State
+	breaker.Status
 }
 
 func (c *Circuit) Error() string { return fmt.Sprintf("the circuit breaker is %s", c.State) }
@@ -93,6 +93,9 @@ func (c Check) report(ctx context.Context) checkReport {
 	case errors.As(err, &circuit):
 		// The service was not asked, so there is no time to tell.
 		result.CircuitBreaker, result.ResponseTimeMS = circuit.State, nil
+		if circuit.Refused {
+			result.Error = "it refuses pushq itself: mend the configuration"
+		}
 	case err != nil:
 		result.Error = err.Error()
 	}

@@ -143,12 +143,14 @@ func TestProcessThatOnlyWorksServesHealthAlone(t *testing.T) {
 
 func TestACircuitBreakerThatIsNotClosedDegrades(t *testing.T) {
 	t.Parallel()
-	for state, status := range map[breaker.State]string{
-		breaker.Closed: "healthy", breaker.Open: "degraded", breaker.HalfOpen: "degraded",
+	const refuses = `,"error":"it refuses pushq itself: mend the configuration"`
+	for found, want := range map[breaker.Status]struct{ status, more string }{
+		{State: breaker.Closed}: {"healthy", ""}, {State: breaker.Open}: {"degraded", ""}, {State: breaker.HalfOpen}: {"degraded", ""},
+		{State: breaker.Open, Refused: true}: {"degraded", refuses}, {State: breaker.HalfOpen, Refused: true}: {"degraded", refuses},
 	} {
 		s := prepareService(t)
 		s.options.Checks = append(s.options.Checks, Check{Name: "fcm", Degrades: true, Run: func(context.Context) error {
-			return &Circuit{State: state}
+			return &Circuit{found}
 		}})
 		s.start()
 		got := s.get("/health")
@@ -158,8 +160,8 @@ func TestACircuitBreakerThatIsNotClosedDegrades(t *testing.T) {
 			Checks map[string]json.RawMessage
 		}
 		require.NoError(t, json.Unmarshal([]byte(got.body), &report))
-		require.Equal(t, status, report.Status)
-		require.JSONEq(t, `{"status":"`+status+`","circuit_breaker":"`+string(state)+`"}`, string(report.Checks["fcm"]))
+		require.Equal(t, want.status, report.Status)
+		require.JSONEq(t, `{"status":"`+want.status+`","circuit_breaker":"`+string(found.State)+`"`+want.more+`}`, string(report.Checks["fcm"]))
 		require.Equal(t, http.StatusOK, s.get("/health/ready").status)
 	}
 }

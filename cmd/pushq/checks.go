@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pushq/api"
+	"pushq/internal/breaker"
 	"pushq/tasks"
 )
 
@@ -102,13 +103,12 @@ func (s *service) redisCheck() api.Check {
 // breakerCheck shows what all workers know about a service. While it does not work, pushes
 // wait; nobody can do anything by turning away from this process.
 func (s *service) breakerCheck(service string) api.Check {
-	shared := s.breaker(service, s.settings.FCM.Breaker)
 	return api.Check{Name: service, Degrades: true, Run: func(ctx context.Context) error {
-		state, _, err := shared.Read(ctx)
+		statuses, err := breaker.ReadStatuses(ctx, s.clients.Read, tasks.FCM.BreakerKey(service))
 		if err != nil {
 			return errors.New("redis does not tell the state of the circuit breaker")
 		}
-		return &api.Circuit{State: state}
+		return &api.Circuit{Status: statuses[0]}
 	}}
 }
 

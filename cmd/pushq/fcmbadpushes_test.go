@@ -161,3 +161,51 @@ func TestAFewBadTemplatesDoNotStopTheOthers(t *testing.T) {
 		})
 	}
 }
+
+// Whoever refuses pushq itself ends no push: all wait, and everybody can see why.
+func TestWhoeverRefusesPushqItselfEndsNoPush(t *testing.T) {
+	const pushes = 40
+	for name, test := range map[string]struct {
+		service string
+		refuse  func(w *fcmWorld, prefix string) error
+		prefix  string
+		says    string
+	}{
+		"Firebase 401":      {fcmService, func(w *fcmWorld, prefix string) error { return w.firebase.SetOutcome(prefix) }, "401-", "FCM"},
+		"Firebase 403":      {fcmService, func(w *fcmWorld, prefix string) error { return w.firebase.SetOutcome(prefix) }, "403-", "FCM"},
+		"Firebase 404":      {fcmService, func(w *fcmWorld, prefix string) error { return w.firebase.SetOutcome(prefix) }, "404-", "FCM"},
+		"the templates 401": {templateService, func(w *fcmWorld, prefix string) error { return w.templates.SetTrouble(prefix) }, "401-", "TEMPLATE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFCMWorld(t)
+			pushq := w.serve("FCM_BREAKER_OPENFOR=2s", "FCM_RETRY_MAXATTEMPTS=1")
+			require.NoError(t, test.refuse(w, test.prefix))
+			ids := notifyMany(t, pushq, "device", pushes)
+			testenv.Eventually(t, longPatience, "two looks", func() bool { return opensOf(t, pushq, test.service) >= 3 })
+			require.Equal(t, 1.0, scrape(t, pushq).Series[`pushq_provider_refused{channel="fcm",service="`+test.service+`"}`])
+			_, checks := readyHealth(t, pushq)
+			require.Equal(t, "it refuses pushq itself: mend the configuration", checks[test.service].(map[string]any)["error"])
+			shown := 0
+			for _, id := range ids {
+				push := lookUp(t, pushq, id)
+				require.NotContains(t, []tasks.State{tasks.Failed, tasks.GivenUp}, push.Status)
+				for _, attempt := range push.Attempts {
+					if attempt.ErrorType != nil && *attempt.ErrorType == test.says {
+						shown++
+					}
+				}
+			}
+			require.Positive(t, shown)
+
+			require.NoError(t, test.refuse(w, ""))
+			waitForAll(t, pushq, ids, tasks.Sent, longPatience)
+			testenv.Eventually(t, longPatience, "the refusal to be over", func() bool {
+				return scrape(t, pushq).Series[`pushq_provider_refused{channel="fcm",service="`+test.service+`"}`] == 0
+			})
+			told := strings.Count(strings.Join(pushq.Stderr(), "\n"), "the provider refuses pushq itself: mend the configuration")
+			require.Positive(t, told)
+			require.LessOrEqual(t, float64(told), opensOf(t, pushq, test.service))
+		})
+	}
+}

@@ -49,6 +49,9 @@ func printHealth(ctx context.Context, out io.Writer, server, key string, encrypt
 		switch {
 		case check.CircuitBreaker != "":
 			says = "circuit breaker " + strings.ReplaceAll(check.CircuitBreaker, "_", " ")
+			if check.Error != "" {
+				says += ": " + check.Error
+			}
 		case len(check.Paused) > 0:
 			says = strings.Join(check.Paused, ", ")
 			if check.PausedUntil != "" {
