@@ -85,9 +85,16 @@ type Swrve struct {
 	MaxRetryAfter            time.Duration                `key:"maxRetryAfter" default:"5m" unit:"duration" min:"1s" max:"24h" doc:"Longest time that a Retry-After of Swrve is obeyed."`
 	RetryStatuses            []int                        `key:"retryStatuses" default:"[429,500,502,503,504]" example:"[429,503]" min:"300" max:"599" doc:"HTTP statuses of Swrve after which a push is tried again; any other from 300 on fails it."`
 	RetryNetworkErrors       bool                         `key:"retryNetworkErrors" default:"true" doc:"Tries a push again after a network error or a timeout. The push may arrive twice that way; without it, it may never arrive."`
+	OnRefused                string                       `key:"onRefused" default:"fail" allowed:"fail or wait" doc:"What becomes of a push when Swrve refuses pushq itself, with 401 or 403: a push key that was revoked, or an account. fail ends it FAILED, and all that follow it. wait pauses the channel: that push and all others wait, with no attempt counted, until the key is right and somebody runs pushq resume. One wrong push key is enough to stop the pushes of all prototypes then."`
 	Test                     bool                         `key:"test" default:"false" doc:"Sends test=1 with each push."`
 	MessagePrototypePushKeys map[string]map[string]Secret `key:"messagePrototypePushKeys" default:"{}" example:"{\"Hello\":{\"IOS\":\"KEY\",\"ANDROID\":\"KEY\"}}" allowed:"platforms IOS and ANDROID" doc:"Message prototype to platform to push key of Swrve, a secret. Names of prototypes keep case, blanks and dots."`
 }
+
+// What Swrve.OnRefused may be.
+const (
+	Fail = "fail"
+	Wait = "wait"
+)
 
 // Push is what holds for pushes of every channel.
 type Push struct {

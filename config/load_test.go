@@ -62,6 +62,7 @@ func TestLoadDefaults(t *testing.T) {
 			MaxRetryAfter:            5 * time.Minute,
 			RetryStatuses:            []int{429, 500, 502, 503, 504},
 			RetryNetworkErrors:       true,
+			OnRefused:                config.Fail,
 			MessagePrototypePushKeys: map[string]map[string]config.Secret{},
 		},
 		Push: config.Push{
@@ -123,6 +124,7 @@ swrve:
   maxRetryAfter: 90s
   retryStatuses: [429, 503]
   retryNetworkErrors: false
+  onRefused: wait
   test: true
   messagePrototypePushKeys:
     Hello: {IOS: "0123", ANDROID: 0124}
@@ -188,6 +190,7 @@ tracing: {otlpEndpoint: "http://localhost:4318", ratio: 0.1}
 			TimeoutMillis:            8000,
 			MaxRetryAfter:            90 * time.Second,
 			RetryStatuses:            []int{429, 503},
+			OnRefused:                config.Wait,
 			Test:                     true,
 			MessagePrototypePushKeys: map[string]map[string]config.Secret{"Hello": {"IOS": "0123", "ANDROID": "0124"}},
 		},
@@ -218,7 +221,7 @@ tracing: {otlpEndpoint: "http://localhost:4318", ratio: 0.1}
 		Tracing:  config.Tracing{OTLPEndpoint: "http://localhost:4318", Ratio: 0.1},
 	}, loaded.Config)
 	require.Equal(t, "pushq.yaml:3", loaded.Origins["redis.url"])
-	require.Equal(t, "pushq.yaml:28", loaded.Origins["swrve.messagePrototypePushKeys"])
+	require.Equal(t, "pushq.yaml:29", loaded.Origins["swrve.messagePrototypePushKeys"])
 	for key, origin := range loaded.Origins {
 		require.Contains(t, origin, "pushq.yaml:", key)
 	}
@@ -258,6 +261,7 @@ func TestLoadReadsEverySettingFromTheEnvironment(t *testing.T) {
 		"PUSHQ_SWRVE_MAXRETRYAFTER":            "90s",
 		"PUSHQ_SWRVE_RETRYSTATUSES":            "[429, 503]",
 		"PUSHQ_SWRVE_RETRYNETWORKERRORS":       "false",
+		"PUSHQ_SWRVE_ONREFUSED":                "wait",
 		"PUSHQ_SWRVE_TEST":                     "true",
 		"PUSHQ_SWRVE_MESSAGEPROTOTYPEPUSHKEYS": `{"Hello": {"IOS": "k1"}}`,
 		"PUSHQ_PUSH_RETRY_MAXATTEMPTS":         "5",

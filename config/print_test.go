@@ -59,6 +59,7 @@ swrve.timeoutMillis             default                    15000
 swrve.maxRetryAfter             PUSHQ_SWRVE_MAXRETRYAFTER  1m30s
 swrve.retryStatuses             default                    [429,500,502,503,504]
 swrve.retryNetworkErrors        default                    true
+swrve.onRefused                 default                    fail
 swrve.test                      default                    false
 swrve.messagePrototypePushKeys  pushq.yaml:2               {"A":{"ANDROID":"[secret]","IOS":"[secret]"},"Good <bye>":{"IOS":"[secret]"}}
 push.retry.maxAttempts          default                    3

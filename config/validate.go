@@ -70,6 +70,7 @@ var rules = []rule{
 	{[]string{"rabbitmq.url"}, isAddress(rabbitmq.CheckURL, func(c Config) Secret { return c.RabbitMQ.URL })},
 	{[]string{"history.postgresUrl"}, isAddress(history.CheckURL, func(c Config) Secret { return c.History.PostgresURL })},
 	{[]string{"fcm.mode"}, oneOf(FCMv1, FCMLegacy)(func(c Config) string { return c.FCM.Mode })},
+	{[]string{"swrve.onRefused"}, oneOf(Fail, Wait)(func(c Config) string { return c.Swrve.OnRefused })},
 	{[]string{"fcm.breaker.onOpen"}, oneOf(Defer, DeadLetter)(func(c Config) string { return c.FCM.Breaker.OnOpen })},
 	{[]string{"rabbitmq.queue"}, isQueueName(func(c Config) string { return c.RabbitMQ.Queue })},
 	{[]string{"rabbitmq.failedQueue"}, isQueueName(func(c Config) string { return c.RabbitMQ.FailedQueue })},

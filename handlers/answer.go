@@ -47,7 +47,7 @@ func decide(outcome Outcome, free, lastAttempt bool, nextAttempt time.Time) (end
 	case outcome.Verdict == Delivered:
 		return tasks.Sent, nil
 	case free && outcome.RefusesPushq:
-		return "", &deferral{reason: "breaker: the provider refuses pushq itself: " + outcome.text(), until: scheduler.CeilSecond(nextAttempt)}
+		return "", &deferral{reason: "the provider refuses pushq itself: " + outcome.text(), until: scheduler.CeilSecond(nextAttempt)}
 	case outcome.Verdict == Permanent:
 		return tasks.Failed, &ended{tasks.FailedPrefix + outcome.text()}
 	case free:

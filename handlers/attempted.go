@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"pushq/internal/metrics"
 	"pushq/tasks"
 )
@@ -43,22 +45,32 @@ func (r *run) attempted(number int, name string, final bool, took time.Duration,
 	}
 	// A breaker says itself that it opens because of a refusal, once for all pushes.
 	if outcome.Alarm && !(outcome.RefusesPushq && r.Breaker != nil) {
-		// What it says may quote the request, with text and recipient: the push has it.
-		what := "the provider refuses pushq itself"
-		switch outcome.ErrorType {
-		case tasks.ErrorTemplate:
-			what = "the template service does not answer as one"
-		case tasks.ErrorOther:
-			what = "the provider does not answer as one"
-		}
-		r.Log.LogAttrs(context.Background(), slog.LevelError, what+": mend the configuration; the push of this id has the answer",
-			slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name),
-			slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode))
+		limit, _ := r.alarmErrors.LoadOrStore(outcome.ErrorType, &rate.Sometimes{Interval: alarmInterval})
+		limit.(*rate.Sometimes).Do(func() { r.tellAlarm(outcome) })
 	}
 	r.Metrics.Attempted(name)
 	if outcome.Verdict != Delivered {
 		r.Metrics.AttemptError(outcome.ErrorType, final, outcome.MaybeDelivered)
 	}
+}
+
+// alarmInterval is between two lines of the log about what somebody has to mend: every push
+// may come to the same.
+const alarmInterval = time.Minute
+
+// tellAlarm says that somebody has to mend the configuration. What the provider says may
+// quote the request, with text and recipient, so it is left out: the push has it.
+func (r *run) tellAlarm(outcome Outcome) {
+	what := "the provider refuses pushq itself"
+	switch outcome.ErrorType {
+	case tasks.ErrorTemplate:
+		what = "the template service does not answer as one"
+	case tasks.ErrorOther:
+		what = "the provider does not answer as one"
+	}
+	r.Log.LogAttrs(context.Background(), slog.LevelError, what+": mend the configuration; the push of this id has the answer",
+		slog.String("id", r.push.ID), slog.String("channel", r.Channel.Name),
+		slog.String("error_type", string(outcome.ErrorType)), slog.Int("error_code", outcome.ErrorCode))
 }
 
 // interrupted is the outcome of an attempt whose worker died before it could

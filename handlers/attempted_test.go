@@ -192,7 +192,8 @@ func TestDeadTokensAndAlarmsAreCounted(t *testing.T) {
 	require.Equal(t, map[string]float64{`channel="swrve"`: 3}, scrape.Family("pushq_dropped_tokens_total"))
 	require.Equal(t, map[string]float64{`channel="swrve"`: 4}, scrape.Family("pushq_alarms_total"))
 	require.Equal(t, map[string]float64{`channel="swrve"`: 1}, scrape.Family("pushq_replaced_tokens_total"))
-	require.Equal(t, 1, strings.Count(w.log.String(), "the provider does not answer as one: mend"))
-	require.Equal(t, 2, strings.Count(w.log.String(), "the provider refuses pushq itself: mend"))
-	require.Equal(t, 1, strings.Count(w.log.String(), "the template service does not answer as one: mend"))
+	// A line stands for all of its kind.
+	for _, what := range []string{"the provider does not answer as one", "the provider refuses pushq itself", "the template service does not answer as one"} {
+		require.Equal(t, 1, strings.Count(w.log.String(), what+": mend"), what)
+	}
 }

@@ -79,6 +79,9 @@ type Options struct {
 	// DeadLetter ends the pushes that an open breaker refuses, instead of letting
 	// them wait.
 	DeadLetter bool
+	// Pause stops the channel, for the reason that it is given, when the provider refuses
+	// pushq itself: the push waits. If it is nil, the refusal ends the push.
+	Pause func(ctx context.Context, reason string) error
 	// Zone is for windows of pushes that name none.
 	Zone    *time.Location
 	Metrics *metrics.Channel
@@ -101,6 +104,7 @@ type Delivery struct {
 	// taken yet: they must not be sent again meanwhile.
 	unrecorded         sync.Map
 	unrecordedWarnings rate.Sometimes // one of many pushes stands for all
+	alarmErrors        sync.Map       // the same, by error type: *rate.Sometimes
 
 	// completed holds the ids of immediate pushes whose tasks were completed with their
 	// records, until asynq comes to complete them (Completed). One stays behind if a

@@ -100,3 +100,15 @@ func (r *run) judged(outcome Outcome) Outcome {
 
 // tellTimeout is short: the outcome itself has to be recorded next.
 const tellTimeout = time.Second
+
+// pauseChannel stops the channel because the provider refuses pushq itself. If Redis does not
+// take it, the next refusal tries again.
+func (r *run) pauseChannel(outcome Outcome) {
+	ctx, cancel := context.WithTimeout(r.life, tellTimeout)
+	defer cancel()
+	reason := fmt.Sprintf("the provider refuses it: %s %d, push %s", outcome.ErrorType, outcome.ErrorCode, r.push.ID)
+	if err := r.Pause(ctx, reason); err != nil {
+		r.Log.Warn("the channel was not paused although the provider refuses pushq itself",
+			slog.String("channel", r.Channel.Name), slog.Any("error", err))
+	}
+}

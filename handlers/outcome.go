@@ -40,9 +40,9 @@ type Outcome struct {
 	// counts for the circuit breaker.
 	ServiceFailed bool
 	// RefusesPushq means that the provider takes no request of ours, whoever it is for: wrong
-	// credentials, or a wrong address. It is about no push, so behind a circuit breaker the
-	// push waits with all others, whatever the verdict. With no breaker, and where that ends
-	// pushes, the verdict holds.
+	// credentials, or a wrong address. It is about no push: behind a circuit breaker, and where
+	// a refusal pauses the channel (Options.Pause), the push waits with all others, whatever
+	// the verdict. Elsewhere the verdict holds.
 	RefusesPushq bool
 	// DropToken means that nothing will ever reach this recipient's token.
 	DropToken bool

@@ -348,6 +348,10 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 			nextAttempt = next
 		}
 	}
+	if outcome.RefusesPushq && r.Pause != nil {
+		free = true
+		r.pauseChannel(outcome)
+	}
 	end, answer := decide(outcome, free, r.begun.Last, nextAttempt)
 	name := outcomeName(outcome, end)
 	r.attempted(r.begun.Attempt, name, end != "", took, outcome)

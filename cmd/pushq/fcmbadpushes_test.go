@@ -174,6 +174,7 @@ func TestWhoeverRefusesPushqItselfEndsNoPush(t *testing.T) {
 		"Firebase 401":      {fcmService, func(w *fcmWorld, prefix string) error { return w.firebase.SetOutcome(prefix) }, "401-", "FCM"},
 		"Firebase 403":      {fcmService, func(w *fcmWorld, prefix string) error { return w.firebase.SetOutcome(prefix) }, "403-", "FCM"},
 		"Firebase 404":      {fcmService, func(w *fcmWorld, prefix string) error { return w.firebase.SetOutcome(prefix) }, "404-", "FCM"},
+		"a proxy's 404":     {fcmService, func(w *fcmWorld, prefix string) error { return w.firebase.SetOutcome(prefix) }, "html404-", "FCM"},
 		"the templates 401": {templateService, func(w *fcmWorld, prefix string) error { return w.templates.SetTrouble(prefix) }, "401-", "TEMPLATE"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -95,7 +96,7 @@ func TestHealthShowsTheCircuitBreakers(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^fcm +degraded +- +circuit breaker (open|half open)$`, printed)
 	require.Regexp(t, `(?m)^cache_service +healthy +\d+ ms *$`, printed)
-	require.Regexp(t, `(?m)^degraded$`, printed)
+	require.Regexp(t, `(?m)^`+regexp.QuoteMeta(processes[0].URL())+`: degraded$`, printed)
 
 	require.NoError(t, w.firebase.SetOutcome(""))
 	waitForAll(t, processes[0], ids, tasks.Sent, time.Minute)

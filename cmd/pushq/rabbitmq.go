@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,6 +81,7 @@ func (s *service) storeMessage(ctx context.Context, body []byte) (err error) {
 			err = errPanic
 		}
 	}()
+	body = bytes.TrimPrefix(body, []byte("\uFEFF")) // some programs write a byte order mark, as in HTTP
 	notification, err := tasks.ParseNotification(body)
 	if err != nil {
 		return err

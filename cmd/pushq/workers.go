@@ -95,7 +95,7 @@ func (s *service) startSwrveWorkers(zone *time.Location) (*workforce, error) {
 		PushKeys:           revealPushKeys(s.settings.Swrve.MessagePrototypePushKeys),
 	})
 	pace := limiter.Start(s.clients.Control, limiter.Options{Keys: paceKeys(tasks.Swrve), Delay: settings.Delay(), Log: s.log})
-	delivery := handlers.NewDelivery(handlers.Options{
+	options := handlers.Options{
 		Channel:     tasks.Swrve,
 		MaxAttempts: s.settings.Push.Retry.MaxAttempts,
 		Policy:      scheduler.FixedDelay{Delay: s.settings.Push.Retry.Delay()},
@@ -104,7 +104,11 @@ func (s *service) startSwrveWorkers(zone *time.Location) (*workforce, error) {
 		Metrics:     s.metrics.Channel(tasks.Swrve.Name),
 		Tracer:      s.tracer,
 		Log:         s.log,
-	}, provider, c.records, pace, c.reader, s.clock)
+	}
+	if settings.OnRefused == config.Wait {
+		options.Pause = s.pauseOnRefusal(tasks.Swrve)
+	}
+	delivery := handlers.NewDelivery(options, provider, c.records, pace, c.reader, s.clock)
 	servers, err := handlers.StartServers(s.clients.Queue, s.clients.Records, delivery, handlers.ServersOptions{
 		Channel:         tasks.Swrve,
 		Concurrency:     concurrency,

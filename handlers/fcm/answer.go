@@ -67,7 +67,19 @@ func (p *Provider) foreign(answer exchange.Answer) handlers.Outcome {
 	}
 	outcome := p.inTrouble(answer, answer.Foreign(whose))
 	outcome.MaybeDelivered, outcome.Alarm = success(answer.Status), !answer.Cut
+	outcome.RefusesPushq = refusedByAnother(answer)
 	return outcome
+}
+
+// refusedByAnother reports whether somebody between pushq and Firebase, such as a proxy, lets
+// nothing through, or fcm.url leads elsewhere.
+func refusedByAnother(answer exchange.Answer) bool {
+	switch answer.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return !answer.Cut && (answer.Page() || len(answer.Text()) == 0)
+	default:
+		return false
+	}
 }
 
 // Codes and types of HTTP v1 (firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode).

@@ -45,7 +45,11 @@ func another(code int, what string) handlers.Outcome {
 	if success(code) {
 		message = fmt.Sprintf("the answer is not Firebase's, see fcm.url (it may have been delivered): %d %s", code, what)
 	}
-	return with(retried(code, message), func(o *handlers.Outcome) { o.MaybeDelivered, o.Alarm = success(code), what != brokenOff })
+	return with(retried(code, message), func(o *handlers.Outcome) {
+		o.MaybeDelivered, o.Alarm = success(code), what != brokenOff
+		// Somebody lets nothing through.
+		o.RefusesPushq = (code == 401 || code == 403 || code == 404) && what == aPage
+	})
 }
 
 const (

@@ -137,6 +137,9 @@ func (c *Client) judge(answer exchange.Answer) handlers.Outcome {
 		outcome.Verdict = handlers.Retryable
 	}
 	outcome.Throttled = status == http.StatusTooManyRequests
+	// Swrve documents 403 for a key that it does not take. A 401 can mean nothing else.
+	outcome.RefusesPushq = status == http.StatusUnauthorized || status == http.StatusForbidden
+	outcome.Alarm = outcome.RefusesPushq
 	if outcome.Throttled || outcome.Verdict == handlers.Retryable {
 		outcome.RetryAfter = min(exchange.RetryAfter(answer.Header, time.Now()), c.MaxRetryAfter)
 	}

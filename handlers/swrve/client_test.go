@@ -155,8 +155,10 @@ func foreign(what string, alarm bool) handlers.Outcome {
 func TestOutcomeOfAnswers(t *testing.T) {
 	t.Parallel()
 	refusal := func(verdict handlers.Verdict, code int, message string) handlers.Outcome {
+		refusesPushq := code == 401 || code == 403
 		return handlers.Outcome{
 			Verdict: verdict, ErrorType: tasks.ErrorSwrve, ErrorCode: code, ErrorMessage: message, Throttled: code == 429,
+			RefusesPushq: refusesPushq, Alarm: refusesPushq,
 		}
 	}
 	retryable := func(code int) handlers.Outcome {
@@ -299,7 +301,8 @@ func TestSuccessesThatSwrveCanHaveSaid(t *testing.T) {
 	t.Parallel()
 	const json, page, text = "application/json", "text/html", "text/plain; charset=utf-8"
 	failed := func(verdict handlers.Verdict, code int, message string) handlers.Outcome {
-		return handlers.Outcome{Verdict: verdict, ErrorType: tasks.ErrorSwrve, ErrorCode: code, ErrorMessage: message}
+		refusesPushq := code == 403
+		return handlers.Outcome{Verdict: verdict, ErrorType: tasks.ErrorSwrve, ErrorCode: code, ErrorMessage: message, RefusesPushq: refusesPushq, Alarm: refusesPushq}
 	}
 	another := func(what string) handlers.Outcome { return foreign("200 "+what, true) }
 	as := func(body string) handlers.Outcome { return another(body) }
