@@ -37,7 +37,7 @@ func TestBodiesThatAreNoObject(t *testing.T) {
 		{"comment", "/* */" + push(), "not valid JSON"},
 		{"single quotes", strings.ReplaceAll(push(), `"`, `'`), "not valid JSON"},
 		{"name without quotes", strings.Replace(push(), `"platform"`, `platform`, 1), "not valid JSON"},
-		{"byte order mark", "\ufeff" + push(), "not valid JSON"},
+		{"two byte order marks", "\ufeff\ufeff" + push(), "not valid JSON"},
 		{"UTF-16", "\xff\xfe{\x00}\x00", "not valid JSON"},
 		{"NaN", push("message", "NaN"), "not valid JSON"},
 		{"line break in a text", push("message", "\"a\nb\""), "not valid JSON"},
