@@ -295,7 +295,7 @@ func TestARefusalOfPushqItselfEndsNoPush(t *testing.T) {
 	testenv.Eventually(t, patience, "a push to say why it waits", func() bool {
 		return slices.ContainsFunc(ids, func(id string) bool {
 			text, err := w.reader.LastError(tasks.Swrve.ImmediateQueue(), id)
-			return err == nil && text == "deferred: breaker: the provider refuses pushq itself: SWRVE 403: who are you?"
+			return err == nil && text == "deferred: the provider refuses pushq itself: SWRVE 403: who are you?"
 		})
 	})
 	statuses, err := breaker.ReadStatuses(t.Context(), w.clients.Read, guard.Hash)
