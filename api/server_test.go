@@ -217,7 +217,7 @@ func TestPanic(t *testing.T) {
 		s := prepareService(t)
 		s.options.Reader, s.options.Intake = panickingReader{cause}, panickingIntake{cause}
 		s.start()
-		for _, got := range []answer{s.get("/push/01JB0000000000000000000000"), s.get("/push?status=SENT"), s.post(push())} {
+		for _, got := range []answer{s.get("/push/01JB0000000000000000000000"), s.get("/push?status=SENT"), s.get("/push/count"), s.post(push())} {
 			require.Equal(t, http.StatusInternalServerError, got.status)
 			require.Equal(t, "internal", got.kind())
 			require.NotContains(t, got.body, "broken inside")

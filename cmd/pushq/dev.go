@@ -89,6 +89,7 @@ func runDev(command *cobra.Command, withFCM bool) error {
 	defer func() { _ = simulator.Close() }()
 
 	settings.Swrve.URL = simulatorURL + "/push"
+	settings.Dashboard.URL = "" // no proxy is in front of it
 	settings.Swrve.MessagePrototypePushKeys = withDevPrototypes(settings.Swrve.MessagePrototypePushKeys)
 	service := service{
 		settings:  settings,

@@ -95,7 +95,7 @@ func addressSettings(section reflect.Type, prefix string) (keys []string) {
 func TestDevBesideAFileOfProduction(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
-		"redis.url", "swrve.url", "fcm.url", "template.url", "rabbitmq.url", "history.postgresUrl", "tracing.otlpEndpoint",
+		"redis.url", "dashboard.url", "swrve.url", "fcm.url", "template.url", "rabbitmq.url", "history.postgresUrl", "tracing.otlpEndpoint",
 	}, addressSettings(reflect.TypeFor[config.Config](), ""), "what does dev do with a new one?")
 	real := testenv.StartFCM(t, fcmsim.Config{})
 	file := filepath.Join(t.TempDir(), "pushq.yaml")

@@ -109,7 +109,7 @@ func failingNotifications() map[string]struct {
 			"TEMPLATE: template announcement: title and body are empty with these variables"},
 		"UNREGISTERED-1":       {nil, tasks.Failed, "FCM 404: UNREGISTERED"},
 		"SENDER_ID_MISMATCH-1": {nil, tasks.Failed, "FCM 403: SENDER_ID_MISMATCH"},
-		"html404-1":            {nil, tasks.GivenUp, "FCM 404: the answer is not Firebase's, see fcm.url: 404 with an HTML page after 1 retries"},
+		"html400-1":            {nil, tasks.GivenUp, "FCM 400: the answer is not Firebase's, see fcm.url: 400 with an HTML page after 1 retries"},
 		"html200-1":            {nil, tasks.GivenUp, "FCM 200: the answer is not Firebase's, see fcm.url (it may have been delivered): 200 with an HTML page after 1 retries"},
 		"html502-1":            {nil, tasks.GivenUp, "FCM 502: Bad Gateway after 1 retries"},
 	}

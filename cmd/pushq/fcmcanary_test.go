@@ -88,20 +88,31 @@ func TestSecretsAndTextsOfNotificationsAreNotShown(t *testing.T) {
 		}
 		look(serve)
 	}
+	// postRefused posts what waits because pushq itself is refused, until it has been tried.
+	postRefused := func(body string) {
+		t.Helper()
+		id, _ := notify(t, serve, body)
+		ids[id] = tasks.Pending
+		testenv.Eventually(t, time.Minute, "an attempt", func() bool { return len(lookUp(t, serve, id).Attempts) > 0 })
+	}
 	post(tasks.Sent, message("", "welcome_notification"))
-	for _, prefix := range []string{"UNREGISTERED-", "MALFORMED_TOKEN-", "403-", "THIRD_PARTY_AUTH_ERROR-"} {
+	for _, prefix := range []string{"UNREGISTERED-", "MALFORMED_TOKEN-", "THIRD_PARTY_AUTH_ERROR-"} {
 		post(tasks.Failed, message(prefix, "announcement"))
 	}
 	for _, template := range []string{"undeclared-welcome_notification", "unclosed-announcement"} {
 		post(tasks.Failed, message("", template))
 	}
-	for _, prefix := range []string{"503-", "hang-", "reset-", "html404-"} {
+	for _, prefix := range []string{"503-", "hang-", "reset-", "html400-"} {
 		post(tasks.GivenUp, message(prefix, "announcement"))
 	}
-	for _, template := range []string{"unavailable-announcement", "html-welcome_notification", "401-announcement"} {
+	for _, template := range []string{"unavailable-announcement", "html-welcome_notification"} {
 		post(tasks.GivenUp, message("", template))
 	}
 	await()
+	postRefused(message("403-", "announcement"))
+	postRefused(message("html404-", "announcement"))
+	postRefused(message("", "401-announcement"))
+	look(serve)
 
 	// Nobody takes any more.
 	require.NoError(t, w.firebase.SetOutcome("503-"))
@@ -171,13 +182,14 @@ func TestSecretsAndTextsOfNotificationsAreNotShown(t *testing.T) {
 	t.Cleanup(gateway.Close)
 	serve = start("PUSHQ_FCM_MODE=legacy", "PUSHQ_FCM_URL="+gateway.URL, "PUSHQ_FCM_BREAKER_FAILURES=1000", "PUSHQ_FCM_MAXRETRYAFTER=1s")
 	clear(ids)
-	for _, prefix := range []string{"400-", "401-", "403-", "404-"} {
-		post(tasks.Failed, message(prefix, "announcement"))
-	}
+	post(tasks.Failed, message("400-", "announcement"))
 	for _, prefix := range []string{"200-", "429-", "503-"} {
 		post(tasks.GivenUp, message(prefix, "announcement"))
 	}
 	await()
+	for _, prefix := range []string{"401-", "403-", "404-"} {
+		postRefused(message(prefix, "announcement"))
+	}
 	for id := range ids {
 		response, err := client.Get(serve.URL() + "/push/" + id)
 		require.NoError(t, err)

@@ -86,7 +86,7 @@ func TestEverythingEncrypted(t *testing.T) {
 	_, err = send("--server", server, "--ca", testenv.NewAuthority(t).File())
 	require.ErrorContains(t, err, "with --ca or PUSHQ_CA")
 	_, err = send("--server", server, "--ca", "missing.pem")
-	require.ErrorContains(t, err, "--ca, --client-cert or --client-key: the file of authorities cannot be read")
+	require.ErrorContains(t, err, "the file of authorities missing.pem cannot be read")
 	_, err = send("--server", strings.Replace(server, "127.0.0.1", "localhost", 1), "--ca", authority.File())
 	require.ErrorContains(t, err, "as its certificate does")
 	response, err := http.Get(strings.Replace(server, "https", "http", 1) + "/health/live")

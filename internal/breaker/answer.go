@@ -37,7 +37,7 @@ const (
 func (b *Breaker) run(ctx context.Context, act, call, subject string) (answer, error) {
 	reply, err := script.Run(ctx, b.redis, []string{b.Hash, b.Failing}, act, call, subject,
 		b.Failures, b.OpenFor.Milliseconds(), b.Successes, b.Forget.Milliseconds(),
-		rememberedSubjects, rememberedFor.Milliseconds()).Slice()
+		rememberedSubjects, int(rememberedFor.Seconds())).Slice()
 	if err != nil {
 		return answer{}, fmt.Errorf("circuit breaker of %s: %w", b.Service, err)
 	}

@@ -14,7 +14,7 @@
 -- ARGV[6] good calls in a row that close it again
 -- ARGV[7] milliseconds after which a call is forgotten that has not been reported or renewed
 -- ARGV[8] most subjects that are remembered
--- ARGV[9] milliseconds after which they are forgotten, if none is remembered anew
+-- ARGV[9] seconds after which they are forgotten, if none is remembered anew
 --
 -- Returns {answer, milliseconds to wait, state, failures, state before, failures before,
 -- generation, 1 if the subject is suspect}.
@@ -193,7 +193,7 @@ elseif act ~= 'void' and subject ~= '' and not failed_at then
   local served = not permitted and state == 'closed' or permitted and state == 'half_open' and successes > 0
   redis.call('ZADD', failing, whole(served and goods - 1 or goods), subject)
   redis.call('ZREMRANGEBYRANK', failing, 0, -tonumber(ARGV[8]) - 1)
-  redis.call('PEXPIRE', failing, ARGV[9])
+  redis.call('EXPIRE', failing, ARGV[9])
 end
 
 if permitted then
