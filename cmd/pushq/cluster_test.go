@@ -85,14 +85,14 @@ func TestACluster(t *testing.T) {
 	require.True(t, info.Cluster)
 	require.Len(t, info.Locations, 2)
 	require.NotEqual(t, info.Locations[0].Nodes, info.Locations[1].Nodes, "the queues are on two nodes")
-	failed := accept(t, api, "400x1-user")
+	failed := accept(t, api, "404x1-user")
 	waitFor(t, api, failed, tasks.Failed, 20*time.Second)
 	response, body = visitDashboard(t, api, http.MethodPost, "/api/queues/swrve/archived_tasks/"+failed+":run", "")
 	require.Less(t, response.StatusCode, 300, body)
 	waitFor(t, api, failed, tasks.Sent, 20*time.Second)
 
 	// The caretaker takes old tasks out of the archive.
-	old := accept(t, api, "400x1-old")
+	old := accept(t, api, "404x1-old")
 	waitFor(t, api, old, tasks.Failed, 20*time.Second)
 	client := cluster.Client(t)
 	long := float64(time.Now().Add(-40 * 24 * time.Hour).Unix())

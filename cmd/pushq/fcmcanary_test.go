@@ -88,12 +88,21 @@ func TestSecretsAndTextsOfNotificationsAreNotShown(t *testing.T) {
 		}
 		look(serve)
 	}
-	// postRefused posts what waits because pushq itself is refused, until it has been tried.
+	// postRefused posts what waits because pushq itself is refused, until it has been tried,
+	// and then cancels it.
 	postRefused := func(body string) {
 		t.Helper()
 		id, _ := notify(t, serve, body)
-		ids[id] = tasks.Pending
+		ids[id] = tasks.Cancelled
 		testenv.Eventually(t, time.Minute, "an attempt", func() bool { return len(lookUp(t, serve, id).Attempts) > 0 })
+		testenv.Eventually(t, time.Minute, "it to be cancelled", func() bool {
+			request, err := http.NewRequest(http.MethodDelete, serve.URL()+"/push/"+id, nil)
+			require.NoError(t, err)
+			response, err := client.Do(request)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			return response.StatusCode == http.StatusNoContent // a worker may have it in hand
+		})
 	}
 	post(tasks.Sent, message("", "welcome_notification"))
 	for _, prefix := range []string{"UNREGISTERED-", "MALFORMED_TOKEN-", "THIRD_PARTY_AUTH_ERROR-"} {
