@@ -39,6 +39,8 @@ type Records interface {
 	Withdraw(ctx context.Context, push tasks.Push, token, reason string) error
 	End(context.Context, tasks.Push, tasks.State) error
 	Keep(ctx context.Context, push tasks.Push, until time.Time) error
+	Get(ctx context.Context, id string) (*tasks.Record, error)
+	Reopen(context.Context, tasks.Push) (reopened bool, err error)
 }
 
 // Slots are where the moments to send come from (limiter.Limiter).

@@ -97,6 +97,76 @@ func TestAWorkerDiesAfterTheEnd(t *testing.T) {
 	requireOnlyFailures(t, w, 2)
 }
 
+// The worker died between the two ends, and the push was put back before that, or is put
+// back before its record is read again: nobody has requeued it.
+func TestAWorkerDiesAfterTheEndOfAPushThatHasWaited(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		deferrals map[int]bool // by the number of the run
+		crash     error        // what is left of the run that ends the push, with the task
+	}{
+		"before":     {map[int]bool{0: true}, errors.New("deferred: shutdown")}, // as asynq's own requeue leaves it
+		"after":      {map[int]bool{2: true}, asynq.ErrLeaseExpired},
+		"both":       {map[int]bool{0: true, 2: true, 3: true}, errors.New("deferred: shutdown")},
+		"in a probe": {map[int]bool{2: true}, errors.New("deferred: breaker: the probe failed: no")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, swrvesim.Config{})
+			var runs, ends atomic.Int32
+			keeper := &slotKeeper{wait: func(int) (limiter.Slot, error) {
+				if test.deferrals[int(runs.Load())-1] {
+					return limiter.Slot{}, limiter.ErrStopped
+				}
+				return limiter.Slot{}, nil
+			}}
+			w.work(workforce{maxAttempts: 1, slots: keeper.over, handler: func(handler asynq.Handler) asynq.Handler {
+				return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+					runs.Add(1)
+					answer := handler.ProcessTask(ctx, task)
+					if errors.Is(answer, asynq.SkipRetry) && ends.Add(1) == 1 {
+						return test.crash
+					}
+					return answer
+				})
+			}})
+			id := w.acceptFor("503-")
+			w.awaitText("swrve", id, "given up: as the record says")
+			require.Len(t, w.await(id, tasks.GivenUp, 1).Attempts, 1)
+			require.Len(t, w.requests("503-"), 1)
+			require.EqualValues(t, 2, ends.Load())
+		})
+	}
+}
+
+// A push that was requeued with asynq's tools, and put back before its attempt, may have its
+// worker die then: the attempt is still to come.
+func TestARequeuedPushWaitsAndItsWorkerDies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	var runs atomic.Int32
+	keeper := &slotKeeper{wait: func(int) (limiter.Slot, error) {
+		if runs.Load() == 2 {
+			return limiter.Slot{}, limiter.ErrStopped
+		}
+		return limiter.Slot{}, nil
+	}}
+	w.work(workforce{maxAttempts: 1, slots: keeper.over, handler: func(handler asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			if runs.Add(1) == 3 {
+				return asynq.ErrLeaseExpired
+			}
+			return handler.ProcessTask(ctx, task)
+		})
+	}})
+	id := w.acceptFor("503x1-")
+	w.await(id, tasks.GivenUp, 1)
+	w.awaitText("swrve", id, "given up: SWRVE 503")
+	require.NoError(t, w.inspector.RunTask("swrve", id))
+	requireRows(t, []row{refused(503, "Service"), okRow}, w.await(id, tasks.Sent, 2).Attempts, "one more")
+	require.EqualValues(t, 4, runs.Load())
+}
+
 // requireOnlyFailures asks asynq's statistics, in which every archived task
 // counts as a failure.
 func requireOnlyFailures(t *testing.T, w *world, want int) {

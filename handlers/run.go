@@ -49,8 +49,21 @@ type run struct {
 	described bool // the span knows what came of the attempt
 }
 
-// deliver is the pipeline. Its answer is for asynq.
-func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
+// deliver is one run of the push. Its answer is for asynq.
+func (r *run) deliver(ctx context.Context, payload []byte) error {
+	if _, waiting := r.unrecorded.Load(r.push.ID); waiting {
+		return &deferral{reason: "an attempt's outcome is not recorded yet", until: time.Now().Add(shortDelay)}
+	}
+	answer := r.pipeline(ctx, payload)
+	var deferred *deferral
+	if errors.As(answer, &deferred) {
+		return r.putBack(ctx, deferred)
+	}
+	return answer
+}
+
+// pipeline takes the push as far as it gets.
+func (r *run) pipeline(ctx context.Context, payload []byte) (answer error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			r.tellBreaker(breaker.Void)
@@ -62,9 +75,6 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 		}
 	}()
 
-	if _, waiting := r.unrecorded.Load(r.push.ID); waiting {
-		return &deferral{reason: "an attempt's outcome is not recorded yet", until: time.Now().Add(shortDelay)}
-	}
 	push, err := tasks.DecodePush(r.push.ID, payload)
 	if err != nil {
 		return r.recordWithoutRequest(ctx, Outcome{Verdict: Permanent, ErrorType: tasks.ErrorOther, ErrorMessage: err.Error()})
@@ -75,7 +85,7 @@ func (r *run) deliver(ctx context.Context, payload []byte) (answer error) {
 	if outcome, deferred := r.checkWindow(r.clock.Now()); outcome != nil {
 		return r.recordWithoutRequest(ctx, *outcome)
 	} else if deferred != nil {
-		return r.keepStory(ctx, deferred)
+		return deferred
 	}
 	send, instead := r.prepare()
 	if instead == nil {
@@ -106,7 +116,7 @@ func (r *run) prepare() (send func() Outcome, instead *Outcome) {
 // without is the end of a run that makes no request.
 func (r *run) without(ctx context.Context, instead Outcome) error {
 	if instead.Verdict == Postponed {
-		return r.keepStory(ctx, postponed(instead))
+		return postponed(instead)
 	}
 	return r.recordWithoutRequest(ctx, instead)
 }
@@ -142,14 +152,45 @@ func windowDeferral(opening time.Time) *deferral {
 	return &deferral{reason: reason + " opens " + until.UTC().Format(time.RFC3339), until: until}
 }
 
-// keepStory keeps what is known of earlier attempts until the push comes again, which may
-// be further off than any retention, or once more after a service has been dead for long.
-func (r *run) keepStory(ctx context.Context, deferred *deferral) error {
-	if err := r.records.Keep(ctx, r.push, deferred.until); err != nil {
+// putBack is the last step of every run that defers its push. It keeps what is known of
+// earlier attempts until the push comes again, which may be further off than any retention,
+// or once more after a service has been dead for long.
+func (r *run) putBack(ctx context.Context, deferred *deferral) error {
+	err := r.records.Keep(ctx, r.push, deferred.until)
+	if err == nil && r.begun.Attempt == 0 { // Begin has not looked whether the push is at its end
+		var ended error
+		if ended, err = r.endOrReopen(ctx); ended != nil {
+			return ended
+		}
+	}
+	if err != nil {
 		r.Metrics.StoreErrors.Inc()
-		r.Log.Warn("the record of a deferred push may expire before it is sent", r.push.LogAttr(), slog.Any("error", err))
+		r.Log.Warn("the record of a deferred push was not looked at, and may expire before it is sent", r.push.LogAttr(), slog.Any("error", err))
 	}
 	return deferred
+}
+
+// endOrReopen finds out why a push comes again whose record is at its end, as long as the
+// task's last error tells (requeued): the text of a deferral is about to take its place. It
+// returns the answer for a push that is to end again. One that an operator has requeued is
+// no longer at its end afterwards.
+func (r *run) endOrReopen(ctx context.Context) (answer, err error) {
+	record, err := r.records.Get(ctx, r.push.ID)
+	if err != nil || record == nil || record.End != tasks.Failed && record.End != tasks.GivenUp {
+		return nil, err
+	}
+	requeued, err := r.requeued()
+	if err != nil {
+		return nil, err
+	}
+	if !requeued {
+		return asTheRecordSays(record.End), nil
+	}
+	reopened, err := r.records.Reopen(ctx, r.push)
+	if err == nil && !reopened {
+		return superseded(record.End), nil
+	}
+	return nil, err
 }
 
 // waitForTurn gets a slot, begins the attempt and waits for the slot's time.
@@ -171,7 +212,7 @@ func (r *run) waitForTurn(ctx context.Context) (proceed bool, answer error) {
 			return false, r.recordWithoutRequest(ctx, *outcome)
 		} else if deferred != nil {
 			r.slots.GiveBack(slot)
-			return false, r.withdraw(r.keepStory(ctx, deferred))
+			return false, r.withdraw(deferred)
 		}
 		if begunAt.IsZero() {
 			begunAt = time.Now()
@@ -261,9 +302,9 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 	case tasks.AlreadyCancelled:
 		return false, &ended{"cancelled"}
 	case tasks.AlreadyEnded:
-		return false, &ended{endPrefix(begun.End) + "as the record says"}
+		return false, asTheRecordSays(begun.End)
 	case tasks.Superseded:
-		return false, &ended{endPrefix(begun.End) + "its idempotency key stands for another push by now"}
+		return false, superseded(begun.End)
 	case tasks.Spent:
 		if err := r.persist(r.push, func(ctx context.Context) error {
 			return r.records.End(ctx, r.push, tasks.GivenUp)
@@ -277,6 +318,14 @@ func (r *run) begin(ctx context.Context, request bool) (proceed bool, answer err
 	}
 }
 
+func asTheRecordSays(end tasks.State) error {
+	return &ended{endPrefix(end) + "as the record says"}
+}
+
+func superseded(end tasks.State) error {
+	return &ended{endPrefix(end) + "its idempotency key stands for another push by now"}
+}
+
 func endPrefix(end tasks.State) string {
 	if end == tasks.GivenUp {
 		return tasks.GivenUpPrefix
@@ -286,18 +335,14 @@ func endPrefix(end tasks.State) string {
 
 // requeued reports whether an operator has run the push again after its end,
 // rather than a worker having died between the record's end and asynq's. In
-// the first case the task's last error is that end, or a deferral since.
+// the first case the task's last error is that end. A deferral since would have taken the
+// record's end back (putBack).
 func (r *run) requeued() (bool, error) {
 	text, err := r.lastErrors.LastError(r.queue, r.push.ID)
 	if err != nil {
 		return false, fmt.Errorf("tell whether the push was requeued: %w", err)
 	}
-	for _, prefix := range []string{tasks.FailedPrefix, tasks.GivenUpPrefix, tasks.DeferredPrefix} {
-		if strings.HasPrefix(text, prefix) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return strings.HasPrefix(text, tasks.FailedPrefix) || strings.HasPrefix(text, tasks.GivenUpPrefix), nil
 }
 
 // withdraw closes the attempt, if one was begun, as not sent, and passes the

@@ -44,6 +44,8 @@ func (o *outage) FinishSent(ctx context.Context, push tasks.Push, attempt tasks.
 
 func (o *outage) Withdraw(context.Context, tasks.Push, string, string) error { return nil }
 func (o *outage) Keep(context.Context, tasks.Push, time.Time) error          { return nil }
+func (o *outage) Get(context.Context, string) (*tasks.Record, error)         { return nil, nil }
+func (o *outage) Reopen(context.Context, tasks.Push) (bool, error)           { return true, nil }
 func (o *outage) End(context.Context, tasks.Push, tasks.State) error         { return nil }
 
 type promptSlots struct{ Slots }

@@ -163,6 +163,47 @@ func TestBeginAgainAtTheEndGivesOneAttempt(t *testing.T) {
 	})
 }
 
+// A push requeued with asynq's tools may have to wait: its end is taken back before, as Begin
+// would have done.
+func TestReopen(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		s := newStory(t, client)
+		reopen := func() {
+			reopened, err := s.records.Reopen(t.Context(), s.push)
+			require.NoError(t, err)
+			require.True(t, reopened)
+		}
+		reopen()
+		require.Nil(t, s.record(), "there is no end to take back")
+
+		for round, end := range []State{GivenUp, Failed} {
+			token := []string{"a", "b"}[round]
+			s.begun(token)
+			s.fail(token, end)
+			for range 2 {
+				reopen()
+				record := s.record()
+				require.Empty(t, record.End)
+				require.Zero(t, record.EndedAt)
+				require.Len(t, record.Attempts, round+1)
+				require.False(t, s.dead())
+				s.requireLifetime(testRetention.Dead)
+			}
+		}
+		require.Equal(t, Begun{Answer: Go, Attempt: 3, Counted: 1, Last: true}, s.begin(s.attempting("c")))
+		s.fail("c", "")
+		reopen()
+		require.Equal(t, Begun{Answer: Spent}, s.begin(s.attempting("d")), "a push that is under way stays as it is")
+		for _, end := range []State{Cancelled, Sent} {
+			s.end(end)
+			record := s.record()
+			reopen()
+			require.Equal(t, record, s.record())
+			s.push = newPush()
+		}
+	})
+}
+
 func TestBeginAgainAfterAnEndWithoutAttempts(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		s := newStory(t, client)

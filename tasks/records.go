@@ -20,9 +20,12 @@ var (
 	completeSource string
 	//go:embed scripts/finish.lua
 	finishSource string
+	//go:embed scripts/reopen.lua
+	reopenSource string
 
 	beginScript  = redis.NewScript(recordSource + beginSource)
 	finishScript = redis.NewScript(recordSource + completeSource + finishSource)
+	reopenScript = redis.NewScript(recordSource + reopenSource)
 )
 
 // Retention says how long records and tasks live after a push has ended. All
@@ -235,6 +238,22 @@ func (r *Records) finish(ctx context.Context, f finishing) (recorded State, comp
 	ended, _ := reply[0].(string)
 	done, _ := reply[1].(int64)
 	return State(ended), done == 1, nil
+}
+
+// Reopen lets a push that is at its end FAILED or GIVEN_UP have one more attempt, as Begin
+// with Again does, and begins none. It returns false if the push's idempotency key stands
+// for another push by now. It may be repeated.
+func (r *Records) Reopen(ctx context.Context, push Push) (reopened bool, err error) {
+	content, err := push.content()
+	if err != nil {
+		return false, err
+	}
+	keys := append([]string{r.channel.RecordKey(push.ID), r.channel.DeadKey()}, claimNaming(r.channel, push)...)
+	reopened, err = reopenScript.Run(ctx, r.redis, keys, push.ID, content, r.openSeconds(push)).Bool()
+	if err != nil {
+		return false, fmt.Errorf("reopen the record of push %s: %w", push.ID, err)
+	}
+	return reopened, nil
 }
 
 // Keep makes the record, if there is one, and the claim that names the push outlive a

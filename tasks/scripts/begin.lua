@@ -75,13 +75,8 @@ if not ended and used() >= budget() then
   store()
   return {'SPENT', 0, 0, interrupted, '', 0}
 end
-if ended then
-  if KEYS[4] and take_back_claim(KEYS[4], ARGV[1], ARGV[6]) then return {'SUPERSEDED', 0, 0, 0, ended, 0} end
-  record['end'] = nil
-  record.endedAt = nil
-  record.budgetFrom = #attempts
-  record.budget = 1
-  redis.call('ZREM', KEYS[2], ARGV[1])
+if ended and not allow_one_more(record, ARGV[1], KEYS[2], KEYS[4], ARGV[6]) then
+  return {'SUPERSEDED', 0, 0, 0, ended, 0}
 end
 
 attempts[#attempts + 1] = {token = ARGV[3], status = 'IN_PROCESS', startedAt = now}

@@ -132,3 +132,15 @@ local function end_record(record, ending, id, dead_key, dead_seconds, claim_key,
   end
   mark_claim(claim_key, id, claim_seconds)
 end
+
+-- Takes back a record's end and gives it a budget of one attempt. Returns false if the
+-- claim, if there is one, stands for another push by now; then nothing changes.
+local function allow_one_more(record, id, dead_key, claim_key, seconds)
+  if claim_key and take_back_claim(claim_key, id, seconds) then return false end
+  record['end'] = nil
+  record.endedAt = nil
+  record.budgetFrom = #(record.attempts or {})
+  record.budget = 1
+  redis.call('ZREM', dead_key, id)
+  return true
+end
