@@ -20,10 +20,10 @@ var (
 	}
 	firebaseTroubles = []string{
 		"UNAVAILABLEx1-", "INTERNALx2-", "UNREGISTERED-", "INVALID_ARGUMENT-", "MALFORMED_TOKEN-", "APNS_UNREGISTERED-", "SENDER_ID_MISMATCH-",
-		"UNREGISTERED_ODD-", "QUOTA_EXCEEDEDx1-", "THIRD_PARTY_AUTH_ERRORx1-", "html502x1-", "html200x1-", "429after1-",
+		"UNREGISTERED_ODD-", "QUOTA_EXCEEDEDx1-", "THIRD_PARTY_AUTH_ERRORx1-", "401x1-", "403x1-", "404x1-", "html502x1-", "html200x1-", "429after1-",
 		"hangx1-", "resetx1-", "ok-then-resetx1-", "ok-then-reset-",
 	}
-	// For every push that arrives meanwhile. What refuses pushq itself is here only: it stops the channel.
+	// For every push that arrives meanwhile.
 	swrveOutages    = []string{"503-", "hang-", "reset-", "html502-", "html200-", "403-", "429after1-"}
 	firebaseOutages = []string{"503-", "hang-", "reset-", "html502-", "html200-", "401-", "html404-", "ok-then-reset-"}
 	templateOutages = []string{"unavailable-", "html-", "shape-", "cut-", "html404-", "hang-", "reset-", "401-", "429-"}

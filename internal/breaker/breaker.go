@@ -109,7 +109,7 @@ type Result string
 const (
 	Good    Result = "good"    // the service works, whatever it answered
 	Bad     Result = "bad"     // it does not
-	Refused Result = "refused" // it takes no call of ours, whatever that is about: one is enough to open the breaker
+	Refused Result = "refused" // it takes no call of ours, whatever that is about
 	Void    Result = "void"    // the call was not made, or says nothing about the service
 )
 

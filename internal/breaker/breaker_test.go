@@ -299,7 +299,9 @@ func TestReadStatuses(t *testing.T) {
 		statuses, err := ReadStatuses(t.Context(), client, one.Hash, other.Hash)
 		require.NoError(t, err)
 		require.Equal(t, []Status{{State: Closed}, {State: Open}}, statuses)
-		tell(t, allow(t, one), Refused)
+		for range one.Failures {
+			tell(t, allow(t, one), Refused)
+		}
 		statuses, err = ReadStatuses(t.Context(), client, one.Hash)
 		require.NoError(t, err)
 		require.Equal(t, []Status{{State: Open, Refused: true}}, statuses)

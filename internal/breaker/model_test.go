@@ -23,7 +23,7 @@ type model struct {
 	calls               map[string]*modelCall // that have not been reported
 
 	goods, looks, failedInLook int
-	last                       string         // subject of the latest that failed in a look, or was refused
+	last                       string         // subject of the latest that failed in a look
 	failing                    map[string]int // the good answers until each subject first failed
 	refused                    bool
 }
@@ -178,10 +178,7 @@ func (m *model) report(result Result, name, subject string) (suspect bool) {
 			m.failedInLook++
 			m.opened, m.last = m.now, subject
 		}
-		if result == Refused {
-			m.last = subject
-		}
-		if m.state == HalfOpen && m.failedInLook >= m.mayFail() || m.state == Closed && (m.failures >= threshold || result == Refused) {
+		if m.state == HalfOpen && m.failedInLook >= m.mayFail() || m.state == Closed && m.failures >= threshold {
 			m.refused = result == Refused
 			m.become(Open)
 		}

@@ -212,7 +212,8 @@ func TestASuspectThatShowsThatTheServiceIsDead(t *testing.T) {
 	})
 }
 
-func TestARefusalOpensItAtOnce(t *testing.T) {
+// A refusal counts like any other failure: one may be about its subject after all.
+func TestRefusalsOpenIt(t *testing.T) {
 	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
 		var log testenv.Log
 		c := newCircuit(t, client)
@@ -222,17 +223,20 @@ func TestARefusalOpensItAtOnce(t *testing.T) {
 			require.NoError(t, err)
 			return statuses[0].Refused
 		}
-		for number := range 3 {
-			require.Equal(t, "GO", c.askFor("push", number))
+		for number := range threshold {
+			require.Equal(t, Closed, c.call(Refused, "alone", number).state)
+			require.False(t, refused())
+			c.call(Good, "bob", number)
 		}
-		require.Equal(t, Open, c.reportFor(Refused, "push", 0).state)
-		c.reportFor(Refused, "push", 1)
-		c.reportFor(Refused, "push", 2)
+		for number := range threshold - 1 {
+			require.Equal(t, Closed, c.call(Refused, "push", number).state)
+		}
+		require.False(t, refused())
+		require.Equal(t, Open, c.call(Refused, "push", threshold).state)
 		require.True(t, refused())
 		require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), log.String())
 		require.Contains(t, log.String(), `msg="the provider refuses pushq itself: mend the configuration" service=fcm subject=push`)
 		c.advance(45 * time.Second)
-		require.Equal(t, "OPEN", c.askFor("push", 4), "it was the latest")
 		require.Equal(t, HalfOpen, c.call(Refused, "ann", 1).state)
 		require.Equal(t, Open, c.call(Refused, "zoe", 1).state)
 		require.Equal(t, 2, strings.Count(log.String(), "level=ERROR"))
@@ -247,7 +251,9 @@ func TestARefusalOpensItAtOnce(t *testing.T) {
 		require.True(t, got.suspect)
 		require.False(t, refused())
 
-		require.Equal(t, Open, c.call(Refused, "eve", 1).state)
+		for number := range threshold {
+			c.call(Refused, "eve", number)
+		}
 		require.True(t, refused())
 		c.advance(30 * time.Second)
 		c.call(Bad, "xia", 1)

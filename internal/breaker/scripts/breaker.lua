@@ -39,8 +39,8 @@
 --   goods       counts the good answers
 --   looks       how often it was half open since it was closed
 --   failed      the calls that have failed in this look
---   last        the subject of the latest call that failed while half open, or was refused
---   refused     1 if it was opened because the service refuses us, until a good answer
+--   last        the subject of the latest call that failed while half open
+--   refused     1 if it was opened by a refusal of ours, until a good answer
 
 local key, failing, act, name, subject = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local threshold, open_for = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -212,9 +212,8 @@ if permitted then
     failures, unproven = 0, {}
   elseif act ~= 'void' and not (suspect and works()) then
     failures = failures + 1
-    if state == 'half_open' then failed, opened = failed + 1, now end
-    if state == 'half_open' or act == 'refused' then last = subject end
-    if state == 'half_open' and failed >= may_fail() or state == 'closed' and (failures >= threshold or act == 'refused') then
+    if state == 'half_open' then failed, opened, last = failed + 1, now, subject end
+    if state == 'half_open' and failed >= may_fail() or state == 'closed' and failures >= threshold then
       opened, refused = now, act == 'refused' and '1' or '0'
       become('open')
     end
