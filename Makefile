@@ -41,7 +41,7 @@ vuln: ## known vulnerabilities in what is called; fails if there are some, or if
 	@./scripts/vuln
 
 docs: ## write docs/configuration.md from the configuration's own description
-	go run ./cmd/pushq config doc > docs/configuration.md
+	text=$$(go run ./cmd/pushq config doc) && printf '%s\n' "$$text" > docs/configuration.md
 
 build: ## build the binary into bin/pushq
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/pushq ./cmd/pushq
