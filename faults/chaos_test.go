@@ -41,7 +41,7 @@ func TestChaos(t *testing.T) {
 		name := c.pick(slices.Sorted(maps.Keys(chaosDamages)))
 		t.Logf("%s: %s", time.Now().Format(time.TimeOnly), name)
 		chaosDamages[name](c)
-		time.Sleep(c.between(100*time.Millisecond, 2*time.Second)) // the load goes on
+		c.last(100*time.Millisecond, 2*time.Second)
 	}
 	stop()
 	c.mendAll()

@@ -54,13 +54,13 @@ var chaosDamages = map[string]func(*chaos){
 	"a worker is frozen": func(c *chaos) {
 		worker := c.workers[c.random.IntN(len(c.workers))]
 		worker.Freeze()
-		time.Sleep(c.between(time.Second, length(4*time.Second, 45*time.Second)))
+		c.last(time.Second, length(4*time.Second, 45*time.Second))
 		worker.Thaw()
 	},
 	"an api is frozen": func(c *chaos) {
 		api := c.apis[c.random.IntN(len(c.apis))]
 		api.Freeze()
-		time.Sleep(c.between(time.Second, 4*time.Second))
+		c.last(time.Second, 4*time.Second)
 		api.Thaw()
 	},
 	"redis cuts all connections": func(c *chaos) {
@@ -72,7 +72,7 @@ var chaosDamages = map[string]func(*chaos){
 	},
 	"redis is restarted": func(c *chaos) {
 		c.Redis.Stop()
-		time.Sleep(c.between(0, 2*time.Second))
+		c.last(0, 2*time.Second)
 		c.Redis.Start()
 	},
 	"rabbitmq is killed": func(c *chaos) {
@@ -82,17 +82,17 @@ var chaosDamages = map[string]func(*chaos){
 	"messages come from rabbitmq": (*chaos).publish,
 	"swrve does not work": func(c *chaos) {
 		c.check(c.Swrve.SetOutcome(c.pick(swrveOutages)))
-		time.Sleep(c.between(time.Second, 3*time.Second))
+		c.last(time.Second, 3*time.Second)
 		c.check(c.Swrve.SetOutcome(""))
 	},
 	"firebase does not work": func(c *chaos) {
 		c.check(c.Firebase.SetOutcome(c.pick(firebaseOutages)))
-		time.Sleep(c.between(time.Second, 3*time.Second))
+		c.last(time.Second, 3*time.Second)
 		c.check(c.Firebase.SetOutcome(""))
 	},
 	"templates are not to be had": func(c *chaos) {
 		c.check(c.Templates.SetTrouble(c.pick(templateOutages)))
-		time.Sleep(c.between(time.Second, 3*time.Second))
+		c.last(time.Second, 3*time.Second)
 		c.check(c.Templates.SetTrouble(""))
 	},
 	"access tokens are revoked": func(c *chaos) { c.Firebase.Revoke() },
@@ -129,10 +129,13 @@ var chaosDamages = map[string]func(*chaos){
 		channel := tasks.Channels()[c.random.IntN(2)]
 		_, err := tasks.Pause(c.t.Context(), c.Redis.Client(c.t), channel, 0)
 		c.check(err)
-		time.Sleep(c.between(time.Second, 3*time.Second))
+		c.last(time.Second, 3*time.Second)
 		c.resume(c.Redis.Client(c.t), channel)
 	},
 }
+
+// last lets damage last for a while. Its length is chosen, there is nothing to wait for.
+func (c *chaos) last(shortest, longest time.Duration) { time.Sleep(c.between(shortest, longest)) }
 
 // publish has messages for both kinds of devices come from RabbitMQ.
 func (c *chaos) publish() {

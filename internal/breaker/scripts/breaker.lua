@@ -40,7 +40,7 @@
 --   looks       how often it was half open since it was closed
 --   failed      the calls that have failed in this look
 --   last        the subject of the latest call that failed while half open
---   refused     1 if it was opened by a refusal of ours, until a good answer
+--   refused     1 if it was opened by an answer that refuses us, until a good one
 
 local key, failing, act, name, subject = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local threshold, open_for = tonumber(ARGV[4]), tonumber(ARGV[5])
