@@ -43,8 +43,7 @@ func (r *run) attempted(number int, name string, final bool, took time.Duration,
 	if outcome.Alarm {
 		r.Metrics.Alarms.Inc()
 	}
-	// A breaker says itself that it opens because of a refusal, once for all pushes.
-	if outcome.Alarm && !(outcome.RefusesPushq && r.Breaker != nil) {
+	if outcome.Alarm {
 		limit, _ := r.alarmErrors.LoadOrStore(outcome.ErrorType, &rate.Sometimes{Interval: alarmInterval})
 		limit.(*rate.Sometimes).Do(func() { r.tellAlarm(outcome) })
 	}

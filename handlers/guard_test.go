@@ -275,6 +275,22 @@ func requestsIn(report tasks.Report) (free, paid int) {
 	return free, paid
 }
 
+// One refusal does not open the breaker, and is told nevertheless.
+func TestARefusalThatDoesNotOpenTheBreakerIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	service := &mortal{fatal: "bad", failure: refusesPushq}
+	guard := w.guard(func(o *breaker.Options) { o.Log = slog.New(slog.NewJSONHandler(w.log, nil)) })
+	w.work(workforce{maxAttempts: 1, breaker: guard, provider: service.over})
+	id := w.acceptFor("bad")
+	testenv.Eventually(t, patience, "the line", func() bool {
+		return strings.Contains(w.log.String(), `"the provider refuses pushq itself: mend the configuration; the push of this id has the answer","id":"`+id)
+	})
+	state, _, err := guard.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, breaker.Closed, state)
+}
+
 // A provider that refuses pushq itself ends no push. All wait, and somebody is told.
 func TestARefusalOfPushqItselfEndsNoPush(t *testing.T) {
 	t.Parallel()

@@ -204,7 +204,7 @@ func TestWhoeverRefusesPushqItselfEndsNoPush(t *testing.T) {
 			testenv.Eventually(t, longPatience, "the refusal to be over", func() bool {
 				return scrape(t, pushq).Series[`pushq_provider_refused{channel="fcm",service="`+test.service+`"}`] == 0
 			})
-			told := strings.Count(strings.Join(pushq.Stderr(), "\n"), "the provider refuses pushq itself: mend the configuration")
+			told := strings.Count(strings.Join(pushq.Stderr(), "\n"), `the provider refuses pushq itself: mend the configuration"`)
 			require.Positive(t, told)
 			require.LessOrEqual(t, float64(told), opensOf(t, pushq, test.service))
 		})
