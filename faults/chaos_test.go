@@ -235,14 +235,25 @@ func (c *chaos) accountFor(channel string, callers *callers, deliveries map[stri
 	require.Positive(c.t, states[tasks.Sent], channel)
 }
 
-// nothingIsWrong asks the doctor, which may say that pushes have failed, and nothing else.
+// nothingIsWrong asks the doctor, which may say that pushes have failed. It may also find
+// the idempotency key of a caller who was refused between the claim of the key and the
+// storing of the push, and frees that one.
 func (c *chaos) nothingIsWrong() {
-	doctor := testenv.StartPushq(c.t, []string{"doctor", "--json"}, c.Environment(append(slices.Clone(c.Settings), c.settings...)...)...)
-	doctor.Wait(time.Minute)
+	failures := []string{"many-failed", "leading-error"}
+	require.Subset(c.t, append(failures, "stranded-claim"), c.findings("--fix"))
+	require.Subset(c.t, failures, c.findings())
+}
+
+// findings are the names of the faults that the doctor finds.
+func (c *chaos) findings(flags ...string) (names []string) {
+	doctor := testenv.StartPushq(c.t, append([]string{"doctor", "--json"}, flags...), c.Environment(append(slices.Clone(c.Settings), c.settings...)...)...)
+	exitCode := doctor.Wait(time.Minute)
 	for _, line := range doctor.Stdout() {
-		var finding struct{ Fault, Meaning string }
+		c.t.Log(line)
+		var finding struct{ Fault string }
 		require.NoError(c.t, json.NewDecoder(bytes.NewReader([]byte(line))).Decode(&finding), line)
-		require.Contains(c.t, []string{"many-failed", "leading-error"}, finding.Fault, line)
+		names = append(names, finding.Fault)
 	}
-	require.Empty(c.t, doctor.Stderr()[:max(len(doctor.Stderr())-1, 0)], "it could look at everything")
+	require.Contains(c.t, []int{0, 2}, exitCode, "it could look at everything")
+	return names
 }
