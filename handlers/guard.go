@@ -80,8 +80,8 @@ func (r *run) tellBreaker(result breaker.Result) {
 
 // isFree reports whether the push does not pay for the attempt, which has shown that the
 // service works for nobody: it has refused pushq itself, or a probe has failed. The push
-// pays if the device may have got it, or if the service has worked for others since it
-// first failed for this one.
+// pays if the device may have got it, or if the service has worked for others since it last
+// failed for this one.
 func (r *run) isFree(outcome Outcome) bool {
 	if r.Breaker == nil || r.DeadLetter || r.suspect || outcome.MaybeDelivered {
 		return false

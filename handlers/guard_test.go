@@ -245,6 +245,15 @@ func TestPushesThatAlwaysFailDoNotStopTheOthers(t *testing.T) {
 				require.Equal(t, 1, paid)
 				requests++
 			}
+			// Other pushes come now and then, so that somebody is served.
+			testenv.Eventually(t, patience, "the bad ones to end", func() bool {
+				w.await(w.acceptFor("good"), tasks.Sent, 1)
+				requests++
+				return !slices.ContainsFunc(bad, func(id string) bool {
+					report, err := w.reader.Get(t.Context(), id)
+					return err != nil || report.State != tasks.GivenUp
+				})
+			})
 			for _, id := range bad {
 				free, paid := requestsIn(w.await(id, tasks.GivenUp, maxAttempts))
 				require.Equal(t, maxAttempts, paid)

@@ -41,7 +41,7 @@ type run struct {
 	begun   tasks.Begun     // set by begin; Attempt is -1 if Redis did not answer
 	permit  *breaker.Permit // nil if there is no breaker
 	probing bool            // the request is to show whether the service works again
-	suspect bool            // the service has worked for others since it first failed for this push
+	suspect bool            // the service has worked for others since it last failed for this push, before this attempt
 	slot    limiter.Slot
 	sending bool // the request may have been made
 

@@ -8,8 +8,8 @@
 // Without Redis nobody is permitted anything.
 //
 // A breaker judges the service, and no call. So each call names its subject, such as a
-// push: what fails for one while others are served is about it, and says nothing about the
-// service.
+// push: what fails for one again, after others have been served since it failed, is about it,
+// and says nothing about the service.
 package breaker
 
 import (
@@ -117,8 +117,8 @@ const (
 type Permit struct {
 	// Probe means that the call is to show whether the service works again.
 	Probe bool
-	// Suspect means that the service has worked for another subject since it first failed
-	// for this one. Report brings it up to date.
+	// Suspect means that the service has worked for another subject since it last failed
+	// for this one, before this call. Report brings it up to date.
 	Suspect bool
 
 	breaker *Breaker

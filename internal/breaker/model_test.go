@@ -24,7 +24,7 @@ type model struct {
 
 	goods, looks, failedInLook int
 	last                       string         // subject of the latest that failed in a look
-	failing                    map[string]int // the good answers until each subject first failed
+	failing                    map[string]int // the good answers until the latest failure of each subject
 	refused                    bool
 }
 
@@ -147,16 +147,17 @@ func (m *model) report(result Result, name, subject string) (suspect bool) {
 		return suspect
 	}
 	delete(m.calls, name)
-	switch _, fails := m.failing[subject]; {
+	switch failedAt, fails := m.failing[subject]; {
 	case result == Good:
 		m.goods++
 		m.refused, suspect = false, false
 		delete(m.failing, subject)
-	case result != Void && subject != "" && !fails:
-		m.failing[subject] = m.goods
-		if late := reported.generation != m.generation; late && m.state == Closed || !late && m.state == HalfOpen && m.successes > 0 {
-			m.failing[subject]-- // others were served meanwhile
+	case result != Void && subject != "":
+		goods := m.goods
+		if late := reported.generation != m.generation; late && m.state == Closed || !late && !fails && m.state == HalfOpen && m.successes > 0 {
+			goods-- // others were served meanwhile
 		}
+		m.failing[subject] = max(goods, failedAt)
 	}
 	if reported.generation != m.generation {
 		return suspect

@@ -36,18 +36,39 @@ func TestASubjectThatFailsAloneDoesNotOpenIt(t *testing.T) {
 		c := newCircuit(t, client)
 		require.EqualValues(t, 1, c.call(Bad, "ann", 1).failures, "nobody has been served since")
 		require.False(t, c.call(Bad, "ann", 2).suspect)
-		c.call(Good, "bob", 1)
 		for number := range 20 {
+			c.call(Good, "bob", number)
 			got := c.call(Bad, "ann", 10+number)
 			require.True(t, got.suspect)
 			require.Equal(t, Closed, got.state)
 			require.Zero(t, got.failures)
 		}
+		c.call(Good, "bob", 50)
 		for number := range 4 {
 			c.call(Bad, "eve"+strconv.Itoa(number), 1)
 		}
 		require.Equal(t, Closed, c.call(Bad, "ann", 50).state, "nor the last of those that open it")
 		require.Equal(t, Open, c.call(Bad, "eve", 1).state, "of the others it does, that have failed once")
+	})
+}
+
+// One good answer to others excuses one more failure of a subject, and not all that follow:
+// the service may have died since.
+func TestASubjectThatFailsAfterOthersWereServedOpensItInTheEnd(t *testing.T) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		c := newCircuit(t, client)
+		c.call(Bad, "ann", 1)
+		c.call(Good, "bob", 1)
+		got := c.call(Bad, "ann", 2)
+		require.True(t, got.suspect)
+		require.Zero(t, got.failures)
+		for number := range threshold {
+			got = c.call(Bad, "ann", 3+number)
+			require.False(t, got.suspect, "nobody was served since it failed")
+			require.EqualValues(t, number+1, got.failures)
+		}
+		require.Equal(t, Open, got.state)
+		require.Equal(t, "OPEN", c.askFor("ann", 50))
 	})
 }
 
@@ -157,8 +178,9 @@ func TestWhoShowsWhetherTheServiceWorksAgain(t *testing.T) {
 
 		c.advance(30 * time.Second)
 		c.call(Good, "new", 1)
-		require.Equal(t, HalfOpen, c.call(Bad, "a", 10).state, "it is known to work for others")
-		require.True(t, c.reportFor(Bad, "a", 10).suspect)
+		got := c.call(Bad, "a", 10)
+		require.Equal(t, HalfOpen, got.state, "it is known to work for others")
+		require.True(t, got.suspect)
 		require.Equal(t, Closed, c.call(Good, "newer", 1).state)
 	})
 }
@@ -179,15 +201,37 @@ func TestASubjectThatFailsWhileAnotherOneShowsThatItWorks(t *testing.T) {
 		got := c.reportFor(Bad, "bad", 1)
 		require.Equal(t, HalfOpen, got.state)
 		require.False(t, got.suspect, "it was a probe")
-		for number := range 3 {
-			got = c.call(Bad, "bad", 2+number)
-			require.Equal(t, HalfOpen, got.state)
-			require.True(t, got.suspect)
-		}
+		got = c.call(Bad, "bad", 2)
+		require.Equal(t, HalfOpen, got.state)
+		require.True(t, got.suspect)
 
 		require.Equal(t, Closed, c.call(Good, "bob", 2).state)
+		require.True(t, c.call(Bad, "bad", 3).suspect)
 		c.reportFor(Bad, "slow", 1)
 		require.True(t, c.call(Bad, "slow", 2).suspect)
+		got = c.call(Bad, "slow", 3)
+		require.False(t, got.suspect)
+		require.EqualValues(t, 1, got.failures)
+	})
+}
+
+// The service dies while the breaker is half open, when one good answer has been given: the
+// failures that follow open it again, also those of a subject that has failed before.
+func TestAServiceThatDiesAfterOneGoodAnswerInALook(t *testing.T) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		c := newCircuit(t, client)
+		for number := range threshold {
+			c.call(Bad, "ann", number)
+		}
+		c.advance(30 * time.Second)
+		require.Equal(t, HalfOpen, c.call(Good, "bob", 1).state)
+		require.True(t, c.call(Bad, "ann", 10).suspect)
+		require.NotEqual(t, "GO", c.askFor("ann", 11), "others come first")
+		c.advance(15 * time.Second)
+		got := c.call(Bad, "ann", 12)
+		require.Equal(t, HalfOpen, got.state, "two have to fail in the first look")
+		require.False(t, got.suspect)
+		require.Equal(t, Open, c.call(Bad, "zoe", 1).state)
 	})
 }
 
@@ -302,6 +346,7 @@ func TestAPermitKnowsOfItsSubject(t *testing.T) {
 		tell(t, permit("bob"), Good)
 		tell(t, again, Bad)
 		require.True(t, again.Suspect)
+		tell(t, permit("bob"), Good)
 		var out []*Permit
 		for range b.Failures {
 			out = append(out, permit("ann"))

@@ -512,17 +512,19 @@ func TestATemplateThatFailsAlone(t *testing.T) {
 		_, err := client.Get(t.Context(), "welcome_notification", "en")
 		return err
 	})
+	_, err = client.Get(t.Context(), "welcome_notification", "en")
+	require.NoError(t, err, "the second good one closes it")
 	client.Tries = 3
 	before := simulator.Stats().Requests
 	for number := range 5 {
 		for range 3 {
 			_, err = client.Get(t.Context(), fmt.Sprintf("500-bad%d", number), "en")
 			require.ErrorAs(t, err, &unavailable)
+			_, err = client.Get(t.Context(), "welcome_notification", "en")
+			require.NoError(t, err)
 		}
 	}
-	require.Equal(t, before+5*3*3, simulator.Stats().Requests)
-	_, err = client.Get(t.Context(), "welcome_notification", "en")
-	require.NoError(t, err)
+	require.Equal(t, before+5*3*(3+1), simulator.Stats().Requests)
 	state, _, err := client.Breaker.Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, breaker.Closed, state)
@@ -539,6 +541,30 @@ func TestATemplateThatFailsAlone(t *testing.T) {
 	}
 	_, err = client.Get(t.Context(), "500-bad0", "en")
 	require.ErrorAs(t, err, &unavailable)
+}
+
+// A template that has failed once, for a moment, does not hide that the service dies
+// afterwards, when all other templates come from the cache.
+func TestAServiceThatDiesAfterATemplateHasFailed(t *testing.T) {
+	t.Parallel()
+	simulator, url := startSimulator(t)
+	client := newClient(Options{URL: url, Breaker: newBreaker(t, testenv.StartRedis(t))})
+	client.Tries = 1
+	client.Breaker.OpenFor = time.Minute
+	var unavailable *Unavailable
+	_, err := client.Get(t.Context(), "500x1-order_shipped", "en")
+	require.ErrorAs(t, err, &unavailable)
+	_, err = client.Get(t.Context(), "welcome_notification", "en")
+	require.NoError(t, err)
+
+	require.NoError(t, simulator.SetTrouble("500-"))
+	for range 1 + client.Breaker.Failures {
+		_, err = client.Get(t.Context(), "500x1-order_shipped", "en")
+		require.ErrorAs(t, err, &unavailable)
+	}
+	_, err = client.Get(t.Context(), "500x1-order_shipped", "en")
+	var open *breaker.OpenError
+	require.ErrorAs(t, err, &open)
 }
 
 func TestWithoutRedisThereIsNoRequest(t *testing.T) {

@@ -1,8 +1,9 @@
 -- What all workers know about a service, and every change of it.
 --
 -- KEYS[1] hash of the breaker
--- KEYS[2] subjects whose last answer was bad or refused: a sorted set, whose score is how
---         many good answers there had been, of all subjects, when the first of those came
+-- KEYS[2] subjects that fail, those whose last answer was bad or refused: a sorted set. The
+--         score is the value of goods when the latest failure of the subject was reported;
+--         one less if others are known to have been served since that call was made
 -- ARGV[1] ask, or what became of a permitted call: good, bad, refused (the service does not
 --         take us, whatever the call is about), void (never made, or no word about the
 --         service), or renew: calls that are still to be reported
@@ -21,8 +22,10 @@
 -- The answers to ask are GO, WAIT (as many calls are under way as may fail), OPEN, and LATER
 -- (as many calls for suspects are under way as may be); to the others DONE.
 --
--- A subject is suspect if there was a good answer for another one since it first failed:
--- what comes of it says something about the subject, and nothing about the service.
+-- A subject is suspect if there was a good answer for another one since its latest failure:
+-- if it fails once more, that says something about the subject, and nothing about the
+-- service. Its failure after that one counts again, unless others are served meanwhile: the
+-- service may have died.
 --
 -- Fields of the hash; times are milliseconds since 1970 on Redis' clock:
 --   state       closed, open, half_open
@@ -72,7 +75,7 @@ local unproven, suspects = under_way(fields[6]), under_way(fields[9])
 
 -- A Redis that has forgotten the breaker counts the good answers anew.
 if not fields[1] then redis.call('DEL', failing) end
-local failed_at -- the good answers until the subject first failed; nil if it has not
+local failed_at -- the good answers until the subject's latest failure; nil if it does not fail
 if subject ~= '' then
   local score = redis.call('ZSCORE', failing, subject)
   if score then failed_at = tonumber(score) end
@@ -187,11 +190,15 @@ if act == 'good' then
   goods, refused = goods + 1, '0'
   if failed_at then redis.call('ZREM', failing, subject) end
   failed_at, suspect = nil, false
-elseif act ~= 'void' and subject ~= '' and not failed_at then
-  -- If others were served in the same look, or have closed the breaker since, it is suspect
-  -- from now on. This one failure counts.
-  local served = not permitted and state == 'closed' or permitted and state == 'half_open' and successes > 0
-  redis.call('ZADD', failing, whole(served and goods - 1 or goods), subject)
+elseif act ~= 'void' and subject ~= '' then
+  -- The first failure of a subject counts. If others were served in the same look, whichever
+  -- was reported first, or if they have closed the breaker since this call was permitted,
+  -- their good answer counts as one after this failure: with one less than goods, the subject
+  -- is suspect from now on.
+  local served = not permitted and state == 'closed'
+    or permitted and state == 'half_open' and successes > 0 and not failed_at
+  local score = served and goods - 1 or goods
+  redis.call('ZADD', failing, whole(math.max(score, failed_at or score)), subject)
   redis.call('ZREMRANGEBYRANK', failing, 0, -tonumber(ARGV[8]) - 1)
   redis.call('EXPIRE', failing, ARGV[9])
 end
