@@ -29,8 +29,8 @@ func (r *run) askBreaker() (instead *Outcome) {
 }
 
 // Refused is the outcome of a push for which a circuit breaker gives no permit. With
-// deadLetter it ends, if that is because the breaker is open; else it waits until the
-// service may be asked again.
+// deadLetter it ends, if that is because the breaker is open; else, and if it only waits for
+// others to come first, it waits until the service may be asked again.
 func Refused(err error, deadLetter bool) Outcome {
 	var open *breaker.OpenError
 	var later *breaker.LaterError

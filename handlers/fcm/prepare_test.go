@@ -146,7 +146,7 @@ func TestPrepareWithoutATemplate(t *testing.T) {
 		}},
 		{&breaker.LaterError{Service: "template_service", After: 3 * time.Second}, true, handlers.Outcome{
 			Verdict: handlers.Postponed, RetryAfter: 3 * time.Second,
-			ErrorMessage: "breaker: template_service has failed for it while others were served, and is called for others like it first",
+			ErrorMessage: "breaker: template_service has failed for it, and is called for others first",
 		}},
 		{fmt.Errorf("again: %w", open), false, handlers.Outcome{
 			Verdict: handlers.Postponed, ErrorMessage: "breaker: template_service is open", RetryAfter: 7 * time.Second,

@@ -79,7 +79,7 @@ func New(client redis.UniversalClient, options Options) *Breaker {
 	return &Breaker{Options: options, redis: client, permits: make(map[*Permit]time.Time)}
 }
 
-// An OpenError says that no call may be made now.
+// An OpenError says that no call may be made now, whatever it is about.
 type OpenError struct {
 	Service string
 	// After is when to ask again.
@@ -90,8 +90,9 @@ func (e *OpenError) Error() string {
 	return fmt.Sprintf("the circuit breaker of %s is open for another %s", e.Service, e.After.Round(time.Millisecond))
 }
 
-// A LaterError says that no call may be made now for this subject, which is suspect: as
-// many are under way for others like it as may be.
+// A LaterError says that no call may be made now for this subject, which has failed, although
+// the breaker is not open any more, or has been so for long enough: others come first, or as
+// many calls are under way for suspects like it as may be.
 type LaterError struct {
 	Service string
 	// After is when to ask again.
@@ -99,7 +100,7 @@ type LaterError struct {
 }
 
 func (e *LaterError) Error() string {
-	return fmt.Sprintf("%s has failed for it while others were served, and is called for others like it first", e.Service)
+	return fmt.Sprintf("%s has failed for it, and is called for others first", e.Service)
 }
 
 // A Result is what became of a permitted call.

@@ -111,7 +111,10 @@ func (m *model) ask(name, subject string) string {
 		return m.permit(name, subject, true)
 	}
 	if m.state != Closed && m.now-m.opened < m.turn(subject) {
-		return "OPEN"
+		if m.state == Open && m.now-m.opened < openFor {
+			return "OPEN"
+		}
+		return "LATER"
 	}
 	if m.state == Open {
 		m.become(HalfOpen)

@@ -19,8 +19,10 @@
 --
 -- Returns {answer, milliseconds to wait, state, failures, state before, failures before,
 -- generation, 1 if the subject is suspect}.
--- The answers to ask are GO, WAIT (as many calls are under way as may fail), OPEN, and LATER
--- (as many calls for suspects are under way as may be); to the others DONE.
+-- The answers to ask are GO, WAIT (as many calls are under way as may fail), OPEN (it has not
+-- been open for long enough), and LATER (calls may be made, but others come before this
+-- subject: as many calls for suspects are under way as may be, or the service is to be tried
+-- with other subjects first); to the others DONE.
 --
 -- A subject is suspect if there was a good answer for another one since its latest failure:
 -- if it fails once more, that says something about the subject, and nothing about the
@@ -149,7 +151,10 @@ if act == 'ask' then
   if subject ~= '' and subject == last then turn = 2 end
   if state == 'open' or state == 'half_open' and turn > 1 then
     turn = math.ceil(turn * open_for)
-    if not past(opened, turn) then return answer('OPEN', opened + turn - now) end
+    if not past(opened, turn) then
+      local others_may = state == 'half_open' or past(opened, open_for)
+      return answer(others_may and 'LATER' or 'OPEN', opened + turn - now)
+    end
   end
   if state == 'open' then become('half_open') end
   -- Calls under way may all fail. Those permitted after the last good one are therefore no
