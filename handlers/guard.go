@@ -49,14 +49,14 @@ func Refused(err error, deadLetter bool) Outcome {
 }
 
 // breakerResult is what an outcome says of the service. A refusal that is about one
-// recipient shows that it works; one that is about the pace shows nothing.
+// recipient shows that it works; one that is about the pace, or is inconclusive, shows nothing.
 func breakerResult(outcome Outcome) breaker.Result {
 	switch {
 	case outcome.RefusesPushq:
 		return breaker.Refused
 	case outcome.ServiceFailed:
 		return breaker.Bad
-	case outcome.Throttled:
+	case outcome.Throttled, outcome.Inconclusive:
 		return breaker.Void
 	default:
 		return breaker.Good

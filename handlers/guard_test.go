@@ -284,6 +284,24 @@ func requestsIn(report tasks.Report) (free, paid int) {
 	return free, paid
 }
 
+// An inconclusive answer neither excuses the failures before it nor closes the breaker.
+func TestAnInconclusiveAnswerDoesNotCountForTheBreaker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	service := &mortal{fatal: "bad", failure: handlers.Outcome{
+		Verdict: handlers.Retryable, ErrorType: tasks.ErrorSwrve, ErrorCode: 401, Inconclusive: true,
+	}}
+	guard := w.guard(func(*breaker.Options) {})
+	permit, err := guard.Allow(t.Context(), "another")
+	require.NoError(t, err)
+	require.NoError(t, permit.Report(t.Context(), breaker.Bad))
+	w.work(workforce{maxAttempts: 2, breaker: guard, provider: service.over})
+	w.await(w.acceptFor("bad"), tasks.GivenUp, 2)
+	_, failures, err := guard.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, failures, "it is neither a failure nor a good answer")
+}
+
 // One refusal does not open the breaker, and is told nevertheless.
 func TestARefusalThatDoesNotOpenTheBreakerIsTold(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,9 @@ type Outcome struct {
 	// ServiceFailed means that the service is in trouble, whoever the push is for: it
 	// counts for the circuit breaker.
 	ServiceFailed bool
+	// Inconclusive means that the answer shows neither that the service works nor that it does
+	// not, so that it does not count for the circuit breaker.
+	Inconclusive bool
 	// RefusesPushq means that the provider takes no request of ours, whoever it is for: wrong
 	// credentials, or a wrong address. It is about no push: behind a circuit breaker, and where
 	// a refusal pauses the channel (Options.Pause), the push waits with all others, whatever

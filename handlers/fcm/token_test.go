@@ -152,7 +152,7 @@ func TestARefusedTokenThatIsReplacedTooLate(t *testing.T) {
 	provider.tokens.timeout = 500 * time.Millisecond
 	simulator.SetLatency(600 * time.Millisecond)
 	require.Equal(t, handlers.Outcome{
-		Verdict: handlers.Retryable, ErrorType: tasks.ErrorFCM, ErrorCode: 401,
+		Verdict: handlers.Retryable, ErrorType: tasks.ErrorFCM, ErrorCode: 401, Inconclusive: true,
 		ErrorMessage: "the access token was refused; the next attempt has a new one",
 	}, provider.send(t.Context(), messageTo("401-ann")))
 	require.Equal(t, 2, simulator.Stats().Requests)

@@ -47,7 +47,8 @@ func (p *Provider) sendV1(ctx context.Context, message Message) handlers.Outcome
 		}
 		if time.Now().After(repeatBefore) {
 			outcome := refusal(answer.Status, "the access token was refused; the next attempt has a new one")
-			outcome.Verdict = handlers.Retryable
+			// The token was refused, and not pushq: only the next attempt shows more.
+			outcome.Verdict, outcome.Inconclusive = handlers.Retryable, true
 			return outcome
 		}
 		answer, unanswered = p.post(ctx, body, "Bearer "+token)
