@@ -42,8 +42,6 @@ func (r *run) attempted(number int, name string, final bool, took time.Duration,
 	}
 	if outcome.Alarm {
 		r.Metrics.Alarms.Inc()
-	}
-	if outcome.Alarm {
 		limit, _ := r.alarmErrors.LoadOrStore(outcome.ErrorType, &rate.Sometimes{Interval: alarmInterval})
 		limit.(*rate.Sometimes).Do(func() { r.tellAlarm(outcome) })
 	}

@@ -82,7 +82,8 @@ type Options struct {
 	// them wait.
 	DeadLetter bool
 	// Pause stops the channel, for the reason that it is given, when the provider refuses
-	// pushq itself: the push waits. If it is nil, the refusal ends the push.
+	// pushq itself: the push waits. If it is nil, the push waits behind the breaker, or, without
+	// one or with DeadLetter, the refusal's verdict holds.
 	Pause func(ctx context.Context, reason string) error
 	// Zone is for windows of pushes that name none.
 	Zone    *time.Location

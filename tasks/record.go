@@ -100,7 +100,8 @@ type Attempt struct {
 	// does not count towards push.retry.maxAttempts.
 	Uncounted bool `json:"uncounted,omitempty"`
 	// Probe means that the attempt was a request that showed that the provider is still
-	// dead, or refuses pushq itself, while all other pushes were waiting for it. It does not
-	// count either.
+	// dead, or refuses pushq itself. It does not count either. All other pushes wait for such a
+	// request behind a circuit breaker; with swrve.onRefused: wait, where there is none, it is the
+	// refusal that paused the channel.
 	Probe bool `json:"probe,omitempty"`
 }
