@@ -86,6 +86,8 @@ func TestWhatTheChannelFCMNeeds(t *testing.T) {
 		"a long name of a queue":      {with(v1, "PUSHQ_RABBITMQ_QUEUE="+strings.Repeat("q", 256)), "must not be longer than 255 bytes"},
 		"a queue of RabbitMQ's":       {with(v1, "PUSHQ_RABBITMQ_QUEUE=amq.direct"), "must not begin with amq."},
 		"a URL of templates":          {with(v1, "PUSHQ_TEMPLATE_URL=http://templates/api/v1/templates/"), "template.url (PUSHQ_TEMPLATE_URL) must end before /api/v1/templates"},
+		"a URL of Firebase's API":     {with(v1, "PUSHQ_FCM_URL=http://gateway/v1"), "fcm.url (PUSHQ_FCM_URL) must end before /v1, which pushq puts behind it"},
+		"a URL of the legacy API":     {with(legacy, "PUSHQ_FCM_URL=http://gateway/fcm/send/"), "fcm.url (PUSHQ_FCM_URL) must end before /fcm/send, which pushq puts behind it"},
 		"no templates":                {v1[:2], "template.url (default, fcm.enabled: PUSHQ_FCM_ENABLED) is required with fcm.enabled"},
 		"no account":                  {[]string{v1[0], v1[2]}, "set PUSHQ_FCM_SERVICEACCOUNT_FILE to the path of the key file"},
 		"a server key for v1":         {[]string{v1[0], v1[2], legacy[2]}, "fcm.serviceAccount (default, fcm.mode: default, fcm.enabled: PUSHQ_FCM_ENABLED) is required in mode v1"},

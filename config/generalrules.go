@@ -49,6 +49,15 @@ func isBaseURL(value func(Config) string, required bool) func(Config, func(strin
 	}
 }
 
+// endsBefore refuses a URL that has already what pushq puts behind it.
+func endsBefore(value func(Config) string, path string) func(Config, func(string)) {
+	return func(c Config, report func(string)) {
+		if strings.HasSuffix(strings.TrimRight(value(c), "/"), path) {
+			report("must end before " + path + ", which pushq puts behind it")
+		}
+	}
+}
+
 // isNotOurselves refuses the address on which pushq itself listens: it would answer that it
 // has no such thing, and every push would end by that.
 func isNotOurselves(value func(Config) string) func(Config, func(string)) {

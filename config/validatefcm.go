@@ -16,14 +16,6 @@ func failuresGoElsewhere(c Config, report func(string)) {
 	}
 }
 
-// templatesAreBelow refuses the address of the templates themselves, below which there are
-// none.
-func templatesAreBelow(c Config, report func(string)) {
-	if strings.HasSuffix(strings.TrimRight(c.Template.URL, "/"), "/api/v1/templates") {
-		report("must end before /api/v1/templates, which pushq puts behind it")
-	}
-}
-
 func fcmHasTemplates(c Config, report func(string)) {
 	if c.FCM.Enabled && c.Template.URL == "" {
 		report("is required with fcm.enabled: it is where the texts come from")

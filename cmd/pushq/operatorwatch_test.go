@@ -72,8 +72,10 @@ func TestAPauseEndsByItselfAndSurvivesRestarts(t *testing.T) {
 	serve := w.startReady("serve")
 	_, err := w.operate("pause", "--for", "1")
 	require.ErrorContains(t, err, "1 of what? Write a unit: 1s, 1m, 1h or 1d")
-	_, err = w.operate("pause", "--for", "31d")
-	require.ErrorContains(t, err, "write 1s to 30d")
+	for _, lasts := range []string{"0s", "-5s", "999ms", "31d"} {
+		_, err = w.operate("pause", "--for="+lasts)
+		require.ErrorContains(t, err, "write 1s to 30d", lasts)
+	}
 	output, err := w.operate("pause", "--for", "2d")
 	require.NoError(t, err)
 	require.Contains(t, output, "queue swrve paused, and is so for another 48h0m0s: 0 ready")

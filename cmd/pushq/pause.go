@@ -19,7 +19,8 @@ const maxPause = 30 * 24 * time.Hour
 
 func newPauseCommand() *cobra.Command {
 	var lasts time.Duration
-	command := queueCommand(queueAction{
+	var command *cobra.Command
+	command = queueCommand(queueAction{
 		name: "pause", short: "Stop sending, without losing anything",
 		long: `Stop sending: no worker takes a push from the queues any more, whatever process it is in, until pushq resume, or
 until the time of --for is over. It survives restarts of workers and of Redis. It takes the place of an earlier pause. It is
@@ -33,7 +34,7 @@ GET /health names the paused queues; a process stays healthy and ready. Every pr
   pushq pause --for 1h`,
 		done: "paused",
 		check: func() error {
-			if lasts != 0 && (lasts < minLasts || lasts > maxPause) {
+			if command.Flags().Changed("for") && (lasts < minLasts || lasts > maxPause) {
 				return fmt.Errorf("--for %s: write 1s to 30d, or leave it out for a pause without an end", lasts)
 			}
 			return nil

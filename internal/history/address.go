@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,6 +19,7 @@ var (
 	errURL        = errors.New("must be postgres://user:password@host:5432/database, with what is special in the password percent-encoded")
 	errParameters = errors.New("has a parameter that cannot be used, " +
 		"or a parameter (sslrootcert, sslcert, sslkey) names a file that cannot be used")
+	errNotWritable = errors.New("has a target_session_attrs that looks for servers that take no writes; leave it out")
 )
 
 // What is wrong with a server that answers, but takes no writes.
@@ -44,6 +46,9 @@ func readURL(text string) (*pgxpool.Config, error) {
 		return nil, err
 	}
 	config, err := pgxpool.ParseConfig(parts.String())
+	if err == nil && looksForReaders(parts) {
+		return nil, errNotWritable
+	}
 	if err == nil {
 		return config, nil
 	}
@@ -52,6 +57,13 @@ func readURL(text string) (*pgxpool.Config, error) {
 		return nil, errParameters
 	}
 	return nil, errURL
+}
+
+// looksForReaders says whether the address asks for servers that take no writes.
+func looksForReaders(parts secreturl.Parts) bool {
+	_, query, _ := strings.Cut(parts.Tail, "?")
+	parameters, _ := url.ParseQuery(query) // pgx has read it
+	return slices.Contains([]string{"read-only", "standby", "prefer-standby"}, parameters.Get("target_session_attrs"))
 }
 
 // maskOf takes the password out of errors, wherever it comes from, and that of a key.
