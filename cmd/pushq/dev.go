@@ -98,7 +98,7 @@ func runDev(command *cobra.Command, withFCM bool) error {
 		hostClock: time.Now,
 		log:       log,
 		listening: func(address string) {
-			printDevHelp(command.OutOrStdout(), settings, address, embedded.URL(), simulatorURL, simulated)
+			printDevHelp(command.OutOrStdout(), settings, address, embedded, simulatorURL, simulated)
 		},
 	}
 	return service.run(command.Context())
@@ -119,7 +119,7 @@ func withDevPrototypes(configured map[string]map[string]config.Secret) map[strin
 	return result
 }
 
-func printDevHelp(out io.Writer, settings config.Config, address, redisURL, simulatorURL string, simulated devFCM) {
+func printDevHelp(out io.Writer, settings config.Config, address string, embedded *redisconn.Embedded, simulatorURL string, simulated devFCM) {
 	scheme, options := "http", ""
 	if settings.HTTP.TLS.Cert != "" {
 		scheme, options = "https", " --cacert CA"
@@ -146,6 +146,8 @@ The dashboard, for a browser on this host:
   %s://%s%s
 Its Redis, for pushq's other commands, such as pushq pace:
   export PUSHQ_REDIS_URL=%s
+and for asynq's own:
+  asynq queue ls --uri %s
 
-`, fcm, realInDev(settings), options, scheme, address, options, scheme, address, simulatorURL, scheme, address, api.DashboardPath, redisURL)
+`, fcm, realInDev(settings), options, scheme, address, options, scheme, address, simulatorURL, scheme, address, api.DashboardPath, embedded.URL(), embedded.Address())
 }

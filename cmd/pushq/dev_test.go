@@ -35,6 +35,7 @@ func TestDevDeliversTheFirstPush(t *testing.T) {
 	require.Contains(t, printed, "curl -i http://"+dev.HTTPAddress()+"/push")
 	require.Contains(t, printed, "/ledger")
 	require.Contains(t, printed, "http://"+dev.HTTPAddress()+"/monitoring")
+	require.Regexp(t, `asynq queue ls --uri 127\.0\.0\.1:[0-9]+\n`, printed+"\n")
 }
 
 // The Redis inside dev is never away, however slow a laptop makes it.

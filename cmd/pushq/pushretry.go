@@ -17,7 +17,7 @@ as a new one. A window that is closed stays closed: a CANCELLED push waits for i
 
 With --status, do so to every push that is in the state now. One that fails again is not taken a second time. The exit code
 is 1 if nothing of what matched was done, or a push met a fault.`,
-		example: `  pushq push retry --status FAILED --since 2h --error-type SWRVE --error-code 503`,
+		example: `  pushq push retry --status GIVEN_UP --since 2h --error-type SWRVE --error-code 503`,
 		states:  tasks.RetryableStates(),
 		method:  http.MethodPost, path: "/push/%[1]s/retry",
 		done: "%[1]s is in the queue; follow it with: pushq push get %[1]s",

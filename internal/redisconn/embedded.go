@@ -28,7 +28,10 @@ func StartEmbedded() (*Embedded, error) {
 }
 
 // URL is for Open.
-func (e *Embedded) URL() string { return "redis://" + e.server.Addr() + "/0" }
+func (e *Embedded) URL() string { return "redis://" + e.Address() + "/0" }
+
+// Address is the host and the port of the server.
+func (e *Embedded) Address() string { return e.server.Addr() }
 
 // Close stops the server.
 func (e *Embedded) Close() {
