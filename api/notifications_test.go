@@ -64,9 +64,12 @@ func TestAcceptedNotification(t *testing.T) {
 func TestANotificationOfOtherContentUnderAKeyInUse(t *testing.T) {
 	t.Parallel()
 	s := startNotifications(t)
-	require.Equal(t, http.StatusAccepted, s.notify(notification).status)
+	first := s.notify(notification)
+	require.Equal(t, http.StatusAccepted, first.status)
 	got := s.notify(strings.Replace(notification, "Ada", "Eve", 1))
 	require.Equal(t, http.StatusConflict, got.status)
+	require.Equal(t, "This idempotency_key was used before with other content: it stands for push "+
+		strings.TrimPrefix(first.header.Get("Location"), "/push/")+".", got.problem.Detail)
 	require.Equal(t, "urn:pushq:problem:idempotency-key-reused", got.problem.Type)
 	require.Empty(t, got.header.Get("Location"))
 	require.JSONEq(t, notification, s.stored())

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,6 +81,7 @@ func problemFor(err error) *problem {
 	var routing *echo.HTTPError
 	var wrongState *tasks.StateError
 	var closed *tasks.ClosedError
+	var reused *tasks.ReusedKeyError
 	var superseded *tasks.SupersededError
 	var wrongMessage *tasks.InvalidNotificationError
 	switch {
@@ -91,9 +93,9 @@ func problemFor(err error) *problem {
 		return newProblem(http.StatusNotFound, "not-found", "Not found", "There is no such push.")
 	case errors.Is(err, tasks.ErrCursor):
 		return invalid("", fieldError{"cursor", "is not one that a listing of this channel and status has returned"})
-	case errors.Is(err, tasks.ErrContentDiffers):
+	case errors.As(err, &reused):
 		return newProblem(http.StatusConflict, "idempotency-key-reused", "Conflict",
-			"This Idempotency-Key was used before with other content.")
+			fmt.Sprintf("This %s was used before with other content: it stands for push %s.", cmp.Or(reused.Field, "idempotency key"), reused.Push))
 	case errors.Is(err, tasks.ErrUnusableKey):
 		return newProblem(http.StatusInternalServerError, "internal", "Internal error",
 			"The queue has something under a key of this push that pushq cannot have written. The push was not accepted, and will not be before that key, which the log names, is deleted.")

@@ -101,7 +101,7 @@ func (s *Server) acceptedBefore(ctx context.Context, push tasks.Push, planning e
 	case claim == tasks.ClaimEnded:
 		return true, nil
 	case claim == tasks.ClaimOther:
-		return false, tasks.ErrContentDiffers
+		return false, &tasks.ReusedKeyError{Push: push.ID}
 	case claim == tasks.ClaimNew:
 		return false, planning
 	}
@@ -125,7 +125,7 @@ func (s *Server) plan(push *tasks.Push, now time.Time) error {
 	if push.TimeZone != "" {
 		var err error
 		if zone, err = scheduler.TimeZone(push.TimeZone); err != nil {
-			return invalid("", fieldError{"timeZone", err.Error()})
+			return invalid("", fieldError{"timeZone", "must be a name of the IANA database such as Europe/Stockholm or UTC"})
 		}
 	}
 	window, err := scheduler.ParseWindow(push.CronExpression, zone)

@@ -47,19 +47,19 @@ func TestBadSchedules(t *testing.T) {
 	s := startService(t)
 	for _, test := range []struct{ name, cron, zone, mistake string }{
 		{"empty", "", "", "cronExpression must not be empty"},
-		{"blank", " ", "", "cronExpression cron expression: is empty"},
-		{"two fields", "* *", "", "cronExpression cron expression: has 2 fields"},
-		{"no expression", "tomorrow", "", "cronExpression cron expression"},
-		{"hour 24", "0 0 24 * * ?", "", "cronExpression cron expression, hours"},
+		{"blank", " ", "", "cronExpression is empty"},
+		{"two fields", "* *", "", "cronExpression has 2 fields"},
+		{"no expression", "tomorrow", "", "cronExpression has one field"},
+		{"hour 24", "0 0 24 * * ?", "", "cronExpression has a mistake in hours"},
 		{"30 February", "0 0 0 30 2 ?", "", "cronExpression never fires again"},
 		{"a year gone by", "0 0 9 * * ? 2020", "", "cronExpression never fires again"},
-		{"10 KB of commas", strings.Repeat(",", 10_000), "", "cronExpression cron expression: is 10000 bytes long"},
+		{"10 KB of commas", strings.Repeat(",", 10_000), "", "cronExpression is 10000 bytes long"},
 		{"too far ahead", fmt.Sprintf("0 0 9 1 1 ? %d", time.Now().Year()+3), "", "cronExpression next fires at"},
-		{"unknown zone", "0 0 9 * * ?", "Mars/Olympus", "timeZone the time zone"},
-		{"zone in lower case", "0 0 9 * * ?", "europe/stockholm", "timeZone the time zone"},
-		{"Local", "0 0 9 * * ?", "Local", "timeZone the time zone"},
-		{"path as zone", "0 0 9 * * ?", "../../etc/passwd", "timeZone the time zone"},
-		{"offset as zone", "0 0 9 * * ?", "+02:00", "timeZone the time zone"},
+		{"unknown zone", "0 0 9 * * ?", "Mars/Olympus", "timeZone must be a name of the IANA database such as Europe/Stockholm or UTC"},
+		{"zone in lower case", "0 0 9 * * ?", "europe/stockholm", "timeZone must be a name of the IANA database such as Europe/Stockholm or UTC"},
+		{"Local", "0 0 9 * * ?", "Local", "timeZone must be a name of the IANA database such as Europe/Stockholm or UTC"},
+		{"path as zone", "0 0 9 * * ?", "../../etc/passwd", "timeZone must be a name of the IANA database such as Europe/Stockholm or UTC"},
+		{"offset as zone", "0 0 9 * * ?", "+02:00", "timeZone must be a name of the IANA database such as Europe/Stockholm or UTC"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fields := []string{"cronExpression", fmt.Sprintf("%q", test.cron)}
@@ -126,6 +126,8 @@ func TestRepeatedIdempotencyKey(t *testing.T) {
 		conflict := s.post(other, idempotencyKeyHeader, "key")
 		require.Equal(t, http.StatusConflict, conflict.status)
 		require.Equal(t, "idempotency-key-reused", conflict.kind())
+		require.Equal(t, "This idempotency key was used before with other content: it stands for push "+
+			strings.TrimPrefix(first.header.Get("Location"), "/push/")+".", conflict.problem.Detail)
 		require.Empty(t, conflict.header.Get("Location"))
 	}
 	require.Equal(t, 1, s.queued())

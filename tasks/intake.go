@@ -24,6 +24,19 @@ var (
 // fields.
 var ErrContentDiffers = errors.New("the idempotency key was used before with other content")
 
+// A ReusedKeyError is ErrContentDiffers with the push that the key stands for.
+type ReusedKeyError struct {
+	Push  string // its ID
+	Field string // of the notification that holds the key; "" for a push, which has a header
+}
+
+func (e *ReusedKeyError) Error() string {
+	return fmt.Sprintf("%v: it stands for push %s", ErrContentDiffers, e.Push)
+}
+
+// Is makes it one of ErrContentDiffers.
+func (e *ReusedKeyError) Is(target error) bool { return target == ErrContentDiffers }
+
 var errStopping = fmt.Errorf("%w: the process is stopping", ErrNotStored)
 
 // Intake puts accepted pushes into their queue. It is safe for concurrent use.
@@ -130,7 +143,7 @@ func (i *Intake) enqueueOnce(ctx context.Context, push Push) (stored bool, err e
 	case err != nil:
 		return false, err
 	case claim == ClaimOther:
-		return false, ErrContentDiffers
+		return false, &ReusedKeyError{Push: push.ID}
 	case claim == ClaimEnded:
 		return false, nil
 	}
@@ -175,7 +188,7 @@ func (i *Intake) makeRoom(push Push) (free bool, err error) {
 	ended := task.State == asynq.TaskStateCompleted || task.State == asynq.TaskStateArchived
 	if !forgotten || !ended {
 		if err == nil && contentHash(old) != contentHash(push) {
-			return false, ErrContentDiffers
+			return false, &ReusedKeyError{Push: push.ID}
 		}
 		return false, nil
 	}

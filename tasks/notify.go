@@ -87,7 +87,7 @@ func (i *Intake) checkRepetition(ctx context.Context, id string, notification No
 		return nil // it was stored by other rules
 	}
 	if !notification.asksForTheSame(stored) {
-		return fmt.Errorf("%w: it stands for push %s, which is under way or was sent", ErrContentDiffers, id)
+		return &ReusedKeyError{Push: id, Field: "idempotency_key"}
 	}
 	return nil
 }

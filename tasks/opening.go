@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"fmt"
 	"time"
 
 	"pushq/scheduler"
@@ -28,7 +29,7 @@ func (p Push) Opening(at time.Time, zone *time.Location) (time.Time, error) {
 	}
 	window, err := scheduler.ParseWindow(p.CronExpression, zone)
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, fmt.Errorf("cron expression %w", err)
 	}
 	if window.Admits(at) {
 		return at, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -254,14 +255,14 @@ func (o *Operator) retryOpening(ctx context.Context, found Report, task *asynq.T
 		return opening, err
 	}
 	if key := found.Push.notificationKey(); key != "" {
-		return opening, o.checkUnsent(ctx, key, found.State)
+		return opening, o.checkUnsent(ctx, found.Push, key, found.State)
 	}
 	return opening, nil
 }
 
 // checkUnsent refuses a push whose message was sent by somebody else: the push
 // itself was not.
-func (o *Operator) checkUnsent(ctx context.Context, key string, state State) error {
+func (o *Operator) checkUnsent(ctx context.Context, push Push, key string, state State) error {
 	told, err := o.redis.Get(ctx, IdempotencyStateKey(key)).Result()
 	switch {
 	case isWrongType(err):
@@ -269,9 +270,27 @@ func (o *Operator) checkUnsent(ctx context.Context, key string, state State) err
 	case err != nil && !errors.Is(err, redis.Nil):
 		return fmt.Errorf("read an idempotency state: %w: %w", ErrUnreadable, err)
 	case told == IdempotencySent:
-		return &SupersededError{State: state}
+		by, err := o.keyStandsFor(ctx, push)
+		if err != nil {
+			return err
+		}
+		return &SupersededError{State: state, By: by}
 	}
 	return nil
+}
+
+// keyStandsFor returns the push other than this one for which its idempotency key stands;
+// "" if that is not known any more.
+func (o *Operator) keyStandsFor(ctx context.Context, push Push) (string, error) {
+	claim, err := o.redis.Get(ctx, o.channel.ClaimKey(push.claimID())).Result()
+	if err != nil && !errors.Is(err, redis.Nil) && !isWrongType(err) {
+		return "", fmt.Errorf("read a claim: %w: %w", ErrUnreadable, err)
+	}
+	id := strings.TrimSuffix(claim, claimEnded)
+	if id == push.ID || !ValidID(id) {
+		return "", nil
+	}
+	return id, nil
 }
 
 // takeBack takes the end out of the record, if nothing has happened to the push

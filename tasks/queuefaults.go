@@ -139,11 +139,15 @@ func unregistered(queue string) Finding {
 }
 
 func unserved(queue string, status QueueStatus) Finding {
+	repair := "start a worker: pushq worker --config FILE"
+	if !slices.ContainsFunc(Channels(), func(c Channel) bool { return slices.Contains(c.Queues(), queue) }) {
+		repair += " (if the queue is of no use any more and empty: asynq queue rm " + queue + ")"
+	}
 	return Finding{
 		Fault: "unserved-queue", Queue: queue, Count: 1,
 		Meaning: fmt.Sprintf("no live worker serves the queue: %d ready, %d scheduled, %d to be tried again, %d in memory wait for one",
 			status.Pending, status.Scheduled, status.Retry, status.Active),
-		Repair: "start a worker: pushq worker --config FILE (if the queue is of no use any more and empty: asynq queue rm " + queue + ")",
+		Repair: repair,
 	}
 }
 

@@ -93,6 +93,10 @@ func TestAPushWhoseKeyStandsForAnotherIsNotRetried(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, before, after)
 				require.Equal(t, waiting, n.waiting())
+				if end == Sent { // nothing is different when others have been told
+					n.tell(second)
+					requireSuperseded(t, n.retry(first), SupersededError{State: Failed, By: second})
+				}
 
 				sum, err := n.operator().RetryAll(t.Context(), Filter{State: Failed}, MaxBulk, "")
 				require.NoError(t, err)

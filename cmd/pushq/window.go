@@ -34,10 +34,10 @@ func newWindowCommand() *cobra.Command {
 			// it has found no files to put in.
 			window, err := scheduler.ParseWindow(strings.Join(arguments, " "), zone)
 			if err != nil && len(arguments) > 1 {
-				return fmt.Errorf("%w\nWrite the expression in quotes: a shell puts the names of files in the place of * and ?", err)
+				return fmt.Errorf("the cron expression %w\nWrite the expression in quotes: a shell puts the names of files in the place of * and ?", err)
 			}
 			if err != nil {
-				return err
+				return fmt.Errorf("the cron expression %w", err)
 			}
 			printReading(command.OutOrStdout(), window.Read(now, openingsShown), now.In(zone))
 			return nil

@@ -18,11 +18,13 @@ type ParseError struct {
 	Reason string
 }
 
+// Error does not say that it is about a cron expression: callers put the name in front
+// by which the expression was given.
 func (e *ParseError) Error() string {
 	if e.Field == "" {
-		return "cron expression: " + e.Reason
+		return e.Reason
 	}
-	return "cron expression, " + e.Field + ": " + e.Reason
+	return "has a mistake in " + e.Field + ": " + e.Reason
 }
 
 // Parse reads an expression in the documented grammar of its dialect, upper
@@ -36,7 +38,7 @@ func Parse(expression string) (*Schedule, error) {
 	// Before upper-casing, which turns some other letters into ASCII ones.
 	for i := range len(expression) {
 		if expression[i] >= 0x80 {
-			return nil, wholeError("only ASCII characters are allowed, byte %d is none", i+1)
+			return nil, wholeError("has a character at byte %d that is not ASCII", i+1)
 		}
 	}
 	fields := strings.FieldsFunc(strings.ToUpper(expression), func(r rune) bool { return r == ' ' || r == '\t' })
@@ -44,13 +46,15 @@ func Parse(expression string) (*Schedule, error) {
 	case len(fields) == 0:
 		return nil, wholeError("is empty")
 	case strings.HasPrefix(fields[0], "@"):
-		return nil, wholeError("shortcuts such as @daily are not supported: write out the fields")
+		return nil, wholeError("must not be a shortcut such as @daily: write out the fields")
 	case strings.Contains(fields[0], "="):
-		return nil, wholeError("the time zone cannot be part of the expression")
+		return nil, wholeError("must not name the time zone, which is given beside it")
 	case len(fields) == 5:
 		return parseUnix(fields)
 	case len(fields) == 6 || len(fields) == 7:
 		return parseQuartz(fields)
+	case len(fields) == 1:
+		return nil, wholeError("has one field; 5 (Unix cron), 6 or 7 (Quartz) are needed")
 	default:
 		return nil, wholeError("has %d fields; 5 (Unix cron), 6 or 7 (Quartz) are needed", len(fields))
 	}
@@ -100,7 +104,7 @@ func parseQuartz(fields []string) (*Schedule, error) {
 		return nil, err
 	}
 	if (fields[3] == "?") == (fields[5] == "?") {
-		return nil, wholeError("exactly one of day-of-month (the 4th field) and day-of-week (the 6th) has to be ?")
+		return nil, wholeError("must have ? in exactly one of day-of-month (the 4th field) and day-of-week (the 6th)")
 	}
 	return s, nil
 }

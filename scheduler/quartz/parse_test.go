@@ -13,21 +13,22 @@ func TestParseRefuses(t *testing.T) {
 	for _, test := range []struct{ expression, field, reason string }{
 		{"", "", "is empty"},
 		{" \t ", "", "is empty"},
+		{"tomorrow", "", "has one field; 5 (Unix cron), 6 or 7 (Quartz) are needed"},
 		{"* *", "", "has 2 fields; 5 (Unix cron), 6 or 7 (Quartz) are needed"},
 		{"* * * * ? * * *", "", "has 8 fields"},
 		{strings.Repeat(",", 10<<10), "", "is 10240 bytes long, at most 120 are allowed"},
 		{strings.Repeat(" ", MaxLength) + "*", "", "is 121 bytes long"},
-		{"@daily", "", "shortcuts such as @daily are not supported"},
-		{"@every 1h", "", "shortcuts such as @daily are not supported"},
-		{"TZ=Europe/Stockholm * * * * *", "", "the time zone cannot be part"},
-		{"CRON_TZ=UTC 0 0 12 * * ?", "", "the time zone cannot be part"},
+		{"@daily", "", "must not be a shortcut such as @daily"},
+		{"@every 1h", "", "must not be a shortcut such as @daily"},
+		{"TZ=Europe/Stockholm * * * * *", "", "must not name the time zone"},
+		{"CRON_TZ=UTC 0 0 12 * * ?", "", "must not name the time zone"},
 		// Upper-casing would make S and I of these two.
-		{"0 0 0 ? * \u017fUN", "", "only ASCII characters are allowed, byte 11 is none"},
-		{"0 0 0 ? * FR\u0131", "", "only ASCII characters are allowed, byte 13 is none"},
-		{"* * * * * *", "", "exactly one of day-of-month"},
-		{"0 0 12 * * *", "", "exactly one of day-of-month"},
-		{"0 0 12 ? * ?", "", "exactly one of day-of-month"},
-		{"0 0 12 1 * MON", "", "exactly one of day-of-month"},
+		{"0 0 0 ? * \u017fUN", "", "has a character at byte 11 that is not ASCII"},
+		{"0 0 0 ? * FR\u0131", "", "has a character at byte 13 that is not ASCII"},
+		{"* * * * * *", "", "must have ? in exactly one of day-of-month"},
+		{"0 0 12 * * *", "", "must have ? in exactly one of day-of-month"},
+		{"0 0 12 ? * ?", "", "must have ? in exactly one of day-of-month"},
+		{"0 0 12 1 * MON", "", "must have ? in exactly one of day-of-month"},
 
 		{"60 * * * * ?", "seconds", "60 is not in the range 0 to 59"},
 		{"? * * * * ?", "seconds", `"?" is not understood`},
@@ -114,8 +115,8 @@ func TestParseRefuses(t *testing.T) {
 
 func TestParseErrorNamesTheField(t *testing.T) {
 	t.Parallel()
-	require.EqualError(t, &ParseError{Field: "hours", Reason: "24 is too much"}, "cron expression, hours: 24 is too much")
-	require.EqualError(t, &ParseError{Reason: "is empty"}, "cron expression: is empty")
+	require.EqualError(t, &ParseError{Field: "hours", Reason: "24 is too much"}, "has a mistake in hours: 24 is too much")
+	require.EqualError(t, &ParseError{Reason: "is empty"}, "is empty")
 }
 
 // Each line holds expressions that mean the same.
