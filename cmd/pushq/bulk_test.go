@@ -336,7 +336,7 @@ func TestSendABatchFromAFile(t *testing.T) {
 	w.Redis.Stop()
 	_, err = execute("push", "send", "--batch", file, "--server", api.URL())
 	require.ErrorContains(t, err, "(503)")
-	require.ErrorContains(t, err, "The first 0 pushes have their results")
+	require.ErrorContains(t, err, "No push has a result; repeating is safe for those with an idempotencyKey")
 }
 
 func TestDryRunsAndCountsOfTheCommands(t *testing.T) {
@@ -386,6 +386,21 @@ func TestABadCursorIsNotAdvisedAgain(t *testing.T) {
 	require.NoError(t, w.Redis.Client(t).ConfigSet(t.Context(), "maxmemory", "1").Err())
 	_, err = execute("push", "retry", "--status", "FAILED", "--server", api.URL())
 	require.ErrorContains(t, err, "Not done (503): The queue has no room to do this")
+}
+
+// Nothing is said of results before the server has been asked.
+func TestAFileThatIsNoBatch(t *testing.T) {
+	t.Parallel()
+	directory := t.TempDir()
+	for _, content := range []string{"[{}]", "\n [\n{}\n]\n", "\ufeff[{}]"} {
+		file := filepath.Join(directory, "pushes.json")
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		_, err := execute("push", "send", "--batch", file, "--server", "http://127.0.0.1:1")
+		require.EqualError(t, err, "--batch: this is a JSON array: write one push a line, each a JSON object, without brackets around and commas between them")
+	}
+	_, err := execute("push", "send", "--batch", directory, "--server", "http://127.0.0.1:1")
+	require.ErrorContains(t, err, "is a directory")
+	require.NotContains(t, err.Error(), "result")
 }
 
 func TestABatchWithoutPushesIsAMistake(t *testing.T) {

@@ -12,7 +12,7 @@ func newConfigCommand() *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Check every setting, without connecting to anything",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			loaded, err := loadSettings(command, true, nil)
 			if err != nil {
@@ -28,7 +28,7 @@ func newConfigCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show",
 		Short: "Print every setting, its value and where that came from; secrets are masked",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			loaded, err := loadSettings(command, false, nil)
 			if err != nil {
@@ -40,7 +40,7 @@ func newConfigCommand() *cobra.Command {
 	doc := &cobra.Command{
 		Use:   "doc",
 		Short: "Print the documentation of every setting as Markdown",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return config.WriteDoc(command.OutOrStdout())
 		},

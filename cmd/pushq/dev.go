@@ -35,7 +35,7 @@ have no effect, and fcm.enabled, the address and the key of Firebase, and templa
 neither: fcm is there with --channels swrve,fcm only, and simulated. rabbitmq.url (with the
 channel fcm) and history.postgresUrl are used, and must be on this host: dev would deliver
 the messages of real users to a simulator.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			for _, name := range channels {
 				if name != tasks.Swrve.Name && name != tasks.FCM.Name {

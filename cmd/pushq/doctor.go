@@ -42,7 +42,7 @@ The other findings need a decision of yours: redis-unfit, redis-warning, redis-f
 archive-near-cap, many-failed, leading-error, unread-stream, aside-stream.
 
 The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after an error.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return withRedis(command, fix, func(settings config.Config, clients *redisconn.Clients) error {
 				findings, err := examineServer(command.Context(), clients)

@@ -38,8 +38,14 @@ which has no shell.
 
 With --details it shows each check, and what is wrong with it. For that a server that has
 API keys asks for one; with a key, the server's certificate must be good.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := atMostOneFlag(command, "ready", "live", "details"); err != nil {
+				return err
+			}
+			if err := atMostOneFlag(command, "server", "local"); err != nil {
+				return err
+			}
 			path := "/health/ready"
 			if live {
 				path = "/health/live"
@@ -69,8 +75,6 @@ API keys asks for one; with a key, the server's certificate must be good.`,
 	command.Flags().BoolVar(&live, "live", false, "whether the process answers at all")
 	command.Flags().BoolVar(&details, "details", false, "every check of /health; exit code 1 only if the process is not ready")
 	command.Flags().String("key", "", "API key for --details (PUSHQ_KEY)")
-	command.MarkFlagsMutuallyExclusive("ready", "live", "details")
-	command.MarkFlagsMutuallyExclusive("server", "local")
 	addTLSFlags(command.Flags())
 	return command
 }
@@ -159,7 +163,7 @@ func askHealth(ctx context.Context, server, path, key string, encryption *tls.Co
 	client := http.Client{Timeout: healthTimeout, Transport: transport}
 	response, err := client.Do(request)
 	if err != nil {
-		return 0, "", fmt.Errorf("ask for health: %w", err)
+		return 0, "", fmt.Errorf("ask for health: %w\n%s", err, callAdvice(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxHealthAnswer))

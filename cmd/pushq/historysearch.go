@@ -30,7 +30,7 @@ end. One that is run again after its end shows that until the next attempt has f
 the push has ended anew.`,
 		Example: `  pushq history search --user 550e8400-e29b-41d4-a716-446655440000 --since 24h
   pushq history search --status FAILED --template welcome_notification --json`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if limit < 1 {
 				return fmt.Errorf("--limit %d: must be at least 1", limit)
@@ -42,6 +42,7 @@ the push has ended anew.`,
 				}
 			}
 			now := time.Now()
+			bounds := make(map[string]time.Time)
 			for _, bound := range []struct{ name, text string }{{"since", since}, {"until", until}} {
 				if bound.text == "" {
 					continue
@@ -50,7 +51,11 @@ the push has ended anew.`,
 				if err != nil {
 					return err
 				}
+				bounds[bound.name] = instant
 				query.Set(bound.name, instant.UTC().Format(time.RFC3339Nano))
+			}
+			if from, to := bounds["since"], bounds["until"]; !from.IsZero() && !to.IsZero() && !from.Before(to) {
+				return fmt.Errorf("--since %s is not before --until %s: nothing lies between", since, until)
 			}
 			items, more, err := searchHistory(command, query, limit)
 			if err != nil {

@@ -60,7 +60,10 @@ func TestHistorySearchMistakes(t *testing.T) {
 		{"--limit 0", "--limit 0: must be at least 1"},
 		{"--since yesterday", `--since "yesterday"`},
 		{"--until -1h", `--until "-1h"`},
-		{"more", "unknown command"},
+		{"more", `"more" is too much: pushq history search takes only flags`},
+		{"--since 1h --until 2h", "--since 1h is not before --until 2h: nothing lies between"},
+		{"--since 2026-11-27T10:00:00Z --until 2026-11-27T10:00:00Z", "nothing lies between"},
+		{"--limit many", `--limit "many": write a whole number`},
 	} {
 		_, err := execute(append([]string{"history", "search", "--server", "http://127.0.0.1:1"}, strings.Fields(example.arguments)...)...)
 		require.ErrorContains(t, err, example.says)

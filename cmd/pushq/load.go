@@ -44,7 +44,7 @@ Ctrl-C prints what has been measured so far. The exit code is 1 if the run is no
 
 The original test had 20 threads with 10,000 pushes each: --threads 20 --pushes 200000`,
 		Example: `  pushq load --threads 20 --pushes 10000`,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			client, err := newPushClient(command)
 			if err != nil {

@@ -66,6 +66,7 @@ func newRootCommand() *cobra.Command {
 	)
 	root.Version = version
 	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetFlagErrorFunc(plainFlagError)
 	root.PersistentFlags().String("log-level", "info", "least level of the log: debug, info, warn or error")
 	return root
 }

@@ -19,6 +19,7 @@ import (
 
 const (
 	minOverride = 0.01 // requests a second
+	maxOverride = 1e6
 	minLasts    = time.Second
 	maxLasts    = 24 * time.Hour
 )
@@ -41,7 +42,7 @@ All this is about the channel swrve, or the one that --channel names.`,
 		Example: `  pushq pace
   pushq pace 10 --for 1h
   pushq pace --reset`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOneArgument,
 		RunE: func(command *cobra.Command, arguments []string) error {
 			var perSecond float64
 			switch {
@@ -106,14 +107,14 @@ All this is about the channel swrve, or the one that --channel names.`,
 }
 
 // negativePace explains a negative number, which is read as flags.
-func negativePace(_ *cobra.Command, err error) error {
+func negativePace(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "" {
 		if _, notNumber := strconv.ParseFloat(unknown.GetSpecifiedShortnames(), 64); notNumber == nil {
 			return fmt.Errorf("-%s is no pace: %s", unknown.GetSpecifiedShortnames(), paceForm)
 		}
 	}
-	return err
+	return plainFlagError(command, err)
 }
 
 // paceForm says how a pace is written.
@@ -121,11 +122,17 @@ var paceForm = fmt.Sprintf("write requests a second, %v or more, such as 10 or 0
 
 func parseOverride(text string, lasts time.Duration) (perSecond float64, err error) {
 	perSecond, err = strconv.ParseFloat(text, 64)
-	if err != nil || !(perSecond >= minOverride && perSecond <= 1e6) {
+	switch {
+	case perSecond > maxOverride: // too large for a float64 is infinite, and an error
+		return 0, fmt.Errorf("%s is too fast: write at most %.0f requests a second, such as 10", text, float64(maxOverride))
+	case err != nil || !(perSecond >= minOverride): // not a number is not
 		return 0, fmt.Errorf("%q is no pace: %s", text, paceForm)
-	}
-	if lasts < minLasts || lasts > maxLasts {
+	case lasts == 0:
 		return 0, fmt.Errorf("say for how long, 1s to 24h: pushq pace %s --for 1h", text)
+	case lasts < minLasts:
+		return 0, fmt.Errorf("--for %s is too short: write 1s to 24h", lasts)
+	case lasts > maxLasts:
+		return 0, fmt.Errorf("--for %s is too long: write 1s to 24h", lasts)
 	}
 	return perSecond, nil
 }

@@ -82,7 +82,7 @@ func queueCommand(q queueAction) *cobra.Command {
 		Short:   q.short,
 		Long:    q.long,
 		Example: q.example,
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := q.check(); err != nil {
 				return err

@@ -22,7 +22,7 @@ A number with ~ is an estimate. Pushes that are tried again or were given back s
 FAILED, were GIVEN_UP or CANCELLED in another: of up to 500 in one each is looked at, of more so many chosen at random. The
 other numbers are exact at the moment. SENT are those of the last push.retention.completed. To have an exact number, also with
 a filter: pushq push retry --status FAILED --dry-run.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			path := "/push/count"
 			if channel != "" {

@@ -16,7 +16,7 @@ func newPushGetCommand() *cobra.Command {
 		Short: "Print a push with its state and attempts as JSON",
 		Long: `Print a push with its state and attempts as JSON, whatever its channel. What only the device is to know of a notification,
 its recipient and variables, is left out.`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument("ID"),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			client, err := newPushClient(command)
 			if err != nil {

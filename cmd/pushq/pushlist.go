@@ -25,8 +25,11 @@ func newPushListCommand() *cobra.Command {
 		Short: "List pushes in a state",
 		Example: `  pushq push list --status FAILED --since 2h --limit 20
   pushq push list --channel fcm --status RETRY`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if status == "" {
+				return fmt.Errorf("name a state: --status with one of %v", tasks.States())
+			}
 			if limit < 1 {
 				return fmt.Errorf("--limit %d: must be at least 1", limit)
 			}
@@ -55,7 +58,6 @@ func newPushListCommand() *cobra.Command {
 	command.Flags().IntVar(&limit, "limit", 50, "how many at most")
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	addAskedChannelFlag(command, &channel)
-	_ = command.MarkFlagRequired("status")
 	return command
 }
 

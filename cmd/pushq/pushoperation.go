@@ -25,7 +25,7 @@ func newPushOperationCommand(o pushOperation) *cobra.Command {
 		Short:   o.short,
 		Long:    o.long,
 		Example: o.example,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    atMostOneArgument,
 		RunE: func(command *cobra.Command, arguments []string) error {
 			if isBulk, err := many.isBulk(command, arguments); err != nil {
 				return err

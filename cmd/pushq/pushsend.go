@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -22,6 +23,8 @@ func newPushSendCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "send",
 		Short: "Post a push and print its id, or a file of pushes",
+		Long: `Post a push and print its id, or a file of pushes, one a line. A file may have any number: it is posted in parts of up to
+1,000 pushes or 1 MiB, one after the other. If one of them is not accepted, those before it have been.`,
 		Example: `  pushq push send --platform IOS --prototype Hello --push-key 463B3209-6E33-4E88-AF52-CDA87C0550EC --message 'Hello client!'
   pushq push send --batch pushes.ndjson`,
 		Args: func(_ *cobra.Command, arguments []string) error {
@@ -31,6 +34,9 @@ func newPushSendCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := checkSendFlags(command); err != nil {
+				return err
+			}
 			if batch != "" {
 				return sendBatch(command, batch)
 			}
@@ -64,10 +70,23 @@ func newPushSendCommand() *cobra.Command {
 	flags.StringVar(&push.TimeZone, "time-zone", "", "IANA time zone of --cron")
 	flags.StringVar(&idempotencyKey, "idempotency-key", "", "makes repeating the command safe")
 	flags.StringVar(&batch, "batch", "", "instead of one push: a file (- for the input) with one push a line, as JSON with the fields of POST /push and idempotencyKey; prints one result a line")
-	command.MarkFlagsOneRequired("platform", "batch")
-	command.MarkFlagsRequiredTogether("platform", "prototype", "push-key", "message")
-	for _, name := range []string{"platform", "cron", "time-zone", "idempotency-key"} {
-		command.MarkFlagsMutuallyExclusive("batch", name)
-	}
 	return command
+}
+
+// checkSendFlags wants one push or a file of them, whole.
+func checkSendFlags(command *cobra.Command) error {
+	push := []string{"platform", "prototype", "push-key", "message"}
+	others := givenFlags(command, append(push, "cron", "time-zone", "idempotency-key")...)
+	missing := missingFlags(command, push...)
+	switch {
+	case command.Flags().Changed("batch") && len(others) > 0:
+		return fmt.Errorf("--batch stands without %s: the lines of its file hold the whole pushes", strings.Join(others, ", "))
+	case command.Flags().Changed("batch"):
+		return nil
+	case len(others) == 0:
+		return errors.New("write --platform, --prototype, --push-key and --message for one push, or --batch FILE for many")
+	case len(missing) > 0:
+		return fmt.Errorf("%s missing: a push needs --platform, --prototype, --push-key and --message", strings.Join(missing, ", "))
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,6 +20,8 @@ const (
 	partItems = 1000
 	partBytes = 1 << 20
 )
+
+const byteOrderMark = "\ufeff"
 
 // sendBatch posts the lines of a file (or "-" for the input), each one push as
 // JSON, and prints one result a line. It stops between two parts if the command
@@ -45,6 +48,10 @@ func sendBatch(command *cobra.Command, file string) error {
 		err = fmt.Errorf("print the results: %w", flushErr)
 	}
 	switch {
+	case err != nil && !s.posted: // a fault of the file
+		return err
+	case err != nil && s.sent == 0:
+		return fmt.Errorf("%w\nNo push has a result; repeating is safe for those with an idempotencyKey", err)
 	case err != nil:
 		return fmt.Errorf("%w\nThe first %d pushes have their results (%d not accepted); repeating is safe for those with an idempotencyKey",
 			err, s.sent, s.refused)
@@ -62,7 +69,8 @@ type batchSender struct {
 	shown  *progress
 
 	part          bytes.Buffer
-	items         int // in the part
+	items         int  // in the part
+	posted        bool // the server has been asked
 	sent, refused int
 }
 
@@ -73,6 +81,9 @@ func (s *batchSender) sendAll(ctx context.Context, input io.Reader) error {
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
+		}
+		if s.sent+s.items == 0 && bytes.HasPrefix(bytes.TrimPrefix(line, []byte(byteOrderMark)), []byte("[")) {
+			return errors.New("--batch: this is a JSON array: write one push a line, each a JSON object, without brackets around and commas between them")
 		}
 		if s.items == partItems || s.part.Len()+len(line)+1 > partBytes {
 			if err := s.sendPart(ctx); err != nil {
@@ -96,6 +107,7 @@ func (s *batchSender) sendPart(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stopped: %w", err)
 	}
+	s.posted = true
 	header := http.Header{"Content-Type": {"application/x-ndjson"}}
 	_, answer, err := s.client.call(context.WithoutCancel(ctx), http.MethodPost, "/push/batch", header, s.part.Bytes())
 	if err != nil {

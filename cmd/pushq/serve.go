@@ -29,7 +29,7 @@ func serviceCommand(use, short string, roles roles) *cobra.Command {
 	command := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			log, flush, err := newLog(command)
 			if err != nil {

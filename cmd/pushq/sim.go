@@ -40,7 +40,7 @@ It misbehaves when the user of a push (pushKey) begins with one of these:
   reset-           closes the connection without an answer
   ok-then-reset-   counts the push as delivered, then does so
 With xM before the dash only the first M requests of that user do: 500x2-, resetx1-.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			log, flush, err := newLog(command)
 			if err != nil {

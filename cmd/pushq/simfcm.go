@@ -49,7 +49,7 @@ While it runs:
 		Example: `  pushq sim fcm --service-account account.json
   PUSHQ_FCM_ENABLED=true PUSHQ_FCM_URL=http://127.0.0.1:8091 PUSHQ_FCM_SERVICEACCOUNT_FILE=account.json \
     PUSHQ_TEMPLATE_URL=http://127.0.0.1:8092 PUSHQ_REDIS_URL=redis://127.0.0.1:6379/0 pushq serve`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			log, flush, err := newLog(command)
 			if err != nil {

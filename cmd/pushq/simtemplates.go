@@ -35,7 +35,7 @@ and misbehaves when a code begins with one of these, as in html-welcome_notifica
 With xM before the dash only the first M requests for that code do: unavailablex2-.`,
 		Example: `  pushq sim templates
   curl 'http://127.0.0.1:8092/api/v1/templates/welcome_notification?language=en'`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			log, flush, err := newLog(command)
 			if err != nil {

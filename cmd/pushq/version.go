@@ -14,7 +14,7 @@ func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and what it was built with",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		Run: func(command *cobra.Command, _ []string) {
 			out := command.OutOrStdout()
 			fmt.Fprintln(out, "pushq", version)

@@ -18,7 +18,7 @@ func newWindowCommand() *cobra.Command {
 		Short: "Show how a cron expression reads, whether it is open, and when it opens next",
 		Example: `  pushq window '* * 9-17 ? * MON-FRI' --zone Europe/Stockholm
   pushq window '0 0 10 * * ?' --at 2027-01-01T00:00:00Z`,
-		Args: cobra.MinimumNArgs(1),
+		Args: oneOrMoreArguments("EXPRESSION"),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			zone, err := scheduler.TimeZone(zoneName)
 			if err != nil {
