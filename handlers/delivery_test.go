@@ -64,6 +64,13 @@ func foreign(what string) row {
 	return row
 }
 
+// another is an answer of another status that is not the provider's.
+func another(status int, what string) row {
+	row := refused(status, fmt.Sprintf("the answer is not Swrve's, see swrve.url: %d %s", status, what))
+	row.ErrorType = tasks.ErrorOther
+	return row
+}
+
 func requireRows(t *testing.T, want []row, attempts []tasks.Attempt, about string) {
 	t.Helper()
 	require.Len(t, attempts, len(want), about)
@@ -99,7 +106,8 @@ func TestOutcomes(t *testing.T) {
 		{"429-", tasks.GivenUp, three(refused(429, "Rate Limit Exceeded")), "retry retry give_up"},
 		{"400-", tasks.Failed, []row{refused(400, changedToken)}, "fail"},
 		{"403-", tasks.Failed, []row{refused(403, "Forbidden")}, "fail"},
-		{"301-", tasks.Failed, []row{refused(301, "Moved Permanently")}, "fail"},
+		{"301-", tasks.GivenUp, three(another(301, `{"code":301`)), "retry retry give_up"},
+		{"html404x1-", tasks.Sent, []row{another(404, "with an HTML page"), okRow}, "retry ok"},
 		{"501-", tasks.Failed, []row{refused(501, "Not Implemented")}, "fail"},
 		{"body400-", tasks.Failed, []row{refused(400, changedToken)}, "fail"},
 		{"body503x1-", tasks.Sent, []row{refused(503, "Service Unavailable"), okRow}, "retry ok"},

@@ -52,7 +52,7 @@ func TestScriptedOutcomesReadBack(t *testing.T) {
 		{"400-", tasks.Failed, 1, "SWRVE", 400, false, "Rejected, User Has Changed Token"},
 		{"403-", tasks.Failed, 1, "SWRVE", 403, false, ""},
 		{"429-", tasks.GivenUp, 3, "SWRVE", 429, false, "Rate Limit Exceeded"},
-		{"302-", tasks.Failed, 1, "SWRVE", 302, false, ""},
+		{"302-", tasks.GivenUp, 3, "OTHER", 302, false, "not Swrve's"},
 		{"hang-", tasks.GivenUp, 3, "OTHER", none, true, "timeout"},
 		{"reset-", tasks.GivenUp, 3, "OTHER", none, true, ""},
 		{"resetx1-", tasks.Sent, 2, "OTHER", none, true, ""},

@@ -246,7 +246,7 @@ func TestSecretsAndTextsAreNotShown(t *testing.T) {
 	}
 	for user, end := range map[string]tasks.State{
 		"": tasks.Sent, "500x1-": tasks.Sent, "echo503x1-": tasks.Sent, "echo503-": tasks.GivenUp, "hang-": tasks.GivenUp, "reset-": tasks.GivenUp,
-		"echo400-": tasks.Failed, "400-": tasks.Failed, "302-": tasks.Failed, "html502-": tasks.GivenUp, "body400-": tasks.Failed, "429-": tasks.GivenUp,
+		"echo400-": tasks.Failed, "400-": tasks.Failed, "302-": tasks.GivenUp, "html502-": tasks.GivenUp, "body400-": tasks.Failed, "429-": tasks.GivenUp,
 	} {
 		post(end, body("Hello", user))
 	}

@@ -30,7 +30,7 @@ func TestMetricsOfScriptedOutcomes(t *testing.T) {
 		state tasks.State
 	}{
 		{"ann", tasks.Sent}, {"bob", tasks.Sent}, {"500x2-", tasks.Sent}, {"429x1-", tasks.Sent}, {"resetx1-", tasks.Sent},
-		{"503-", tasks.GivenUp}, {"hang-", tasks.GivenUp}, {"400-", tasks.Failed}, {"302-", tasks.Failed},
+		{"503-", tasks.GivenUp}, {"hang-", tasks.GivenUp}, {"400-", tasks.Failed}, {"413-", tasks.Failed},
 	} {
 		ends[scripted.state] = append(ends[scripted.state], accept(t, serve, scripted.user))
 	}
@@ -82,7 +82,7 @@ func TestMetricsOfScriptedOutcomes(t *testing.T) {
 		},
 		"pushq_attempts_unknown_total": {`channel="swrve"`: 4},
 		"pushq_provider_responses_total": {
-			`channel="swrve",code="2xx"`: 7, `channel="swrve",code="302"`: 1, `channel="swrve",code="400"`: 1,
+			`channel="swrve",code="2xx"`: 7, `channel="swrve",code="400"`: 1, `channel="swrve",code="413"`: 1,
 			`channel="swrve",code="429"`: 1, `channel="swrve",code="500"`: 2, `channel="swrve",code="503"`: 3,
 			`channel="swrve",code="none"`: 4,
 		},

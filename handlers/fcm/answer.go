@@ -62,11 +62,11 @@ func (p *Provider) inTrouble(answer exchange.Answer, message string) handlers.Ou
 // may have passed the message on.
 func (p *Provider) foreign(answer exchange.Answer) handlers.Outcome {
 	whose := "Firebase's, see fcm.url"
-	if success(answer.Status) {
+	if exchange.Success(answer.Status) {
 		whose += " (it may have been delivered)"
 	}
 	outcome := p.inTrouble(answer, answer.Foreign(whose))
-	outcome.MaybeDelivered, outcome.Alarm = success(answer.Status), !answer.Cut
+	outcome.MaybeDelivered, outcome.Alarm = exchange.Success(answer.Status), !answer.Cut
 	outcome.RefusesPushq = refusedByAnother(answer)
 	return outcome
 }
@@ -161,7 +161,7 @@ func namesMessage(answer exchange.Answer) bool {
 // a dead token.
 func (p *Provider) judgeV1(answer exchange.Answer) handlers.Outcome {
 	status := answer.Status
-	if success(status) {
+	if exchange.Success(status) {
 		if !namesMessage(answer) {
 			return p.foreign(answer)
 		}
@@ -207,7 +207,7 @@ const (
 func (p *Provider) judgeLegacy(answer exchange.Answer) handlers.Outcome {
 	status := answer.Status
 	switch {
-	case success(status):
+	case exchange.Success(status):
 		return p.judgeResult(answer)
 	case status == http.StatusTooManyRequests:
 		return p.throttled(answer, answer.Plain())
@@ -281,5 +281,3 @@ func (p *Provider) judgeResult(answer exchange.Answer) handlers.Outcome {
 	}
 	return outcome
 }
-
-func success(status int) bool { return status >= 200 && status < 300 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushq/handlers"
+	"pushq/internal/exchange"
 	"pushq/internal/testenv"
 	"pushq/tasks"
 )
@@ -42,11 +43,11 @@ func retried(code int, message string) handlers.Outcome {
 // another is the outcome of an answer that is not Firebase's.
 func another(code int, what string) handlers.Outcome {
 	message := fmt.Sprintf("the answer is not Firebase's, see fcm.url: %d %s", code, what)
-	if success(code) {
+	if exchange.Success(code) {
 		message = fmt.Sprintf("the answer is not Firebase's, see fcm.url (it may have been delivered): %d %s", code, what)
 	}
 	return with(retried(code, message), func(o *handlers.Outcome) {
-		o.MaybeDelivered, o.Alarm = success(code), what != brokenOff
+		o.MaybeDelivered, o.Alarm = exchange.Success(code), what != brokenOff
 		// Somebody lets nothing through.
 		o.RefusesPushq = (code == 401 || code == 403 || code == 404) && what == aPage
 	})

@@ -41,7 +41,7 @@ func FuzzAnswers(f *testing.F) {
 			require.LessOrEqual(t, outcome.RetryAfter, provider.MaxRetryAfter, mode)
 			switch outcome.Verdict {
 			case handlers.Delivered:
-				require.True(t, success(status), mode)
+				require.True(t, exchange.Success(status), mode)
 				require.True(t, successShape[mode](t, answer.Text()), "%s: %q", mode, body)
 				require.True(t, outcome.Replacement == "" || mode == Legacy)
 				outcome.Replacement = ""

@@ -207,7 +207,7 @@ func (s *tokenSource) fetch() (accessToken, error) {
 		return accessToken{}, &tokenError{text: fmt.Sprintf("timeout after %s", s.timeout)}
 	case answer == nil:
 		return accessToken{}, &tokenError{text: err.Error()}
-	case !success(answer.Status):
+	case !exchange.Success(answer.Status):
 		return accessToken{}, explain(*answer)
 	default:
 		return s.read(*answer)

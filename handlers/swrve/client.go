@@ -116,11 +116,11 @@ func (c *Client) noAnswer(unanswered *exchange.NoAnswer) handlers.Outcome {
 	return outcome
 }
 
-// judge is the outcome of an answer. A refusal has the meaning of its status, whatever its
-// body is: Swrve's own refusals may have a blank one or none in JSON.
+// judge is the outcome of an answer. A refusal of Swrve's has the meaning of its status,
+// whatever its body is: it may be blank, or a text that is not JSON.
 func (c *Client) judge(answer exchange.Answer) handlers.Outcome {
 	status := answer.Status
-	if success(status) {
+	if exchange.Success(status) {
 		meant, known := statusOf(answer)
 		switch {
 		case !known:
@@ -129,16 +129,17 @@ func (c *Client) judge(answer exchange.Answer) handlers.Outcome {
 			return handlers.Outcome{Verdict: handlers.Delivered}
 		}
 		status = meant // the answer contradicts itself: believe the bad news
+	} else if c.byAnother(answer) {
+		return foreign(answer)
 	}
 	outcome := handlers.Outcome{
 		Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: status, ErrorMessage: messageOf(answer),
 	}
-	if slices.Contains(c.RetryStatuses, status) {
+	if c.retries(status) {
 		outcome.Verdict = handlers.Retryable
 	}
 	outcome.Throttled = status == http.StatusTooManyRequests
-	// Swrve documents 403 for a key that it does not take. A 401 can mean nothing else.
-	outcome.RefusesPushq = status == http.StatusUnauthorized || status == http.StatusForbidden
+	outcome.RefusesPushq = refusesPushq(status)
 	outcome.Alarm = outcome.RefusesPushq
 	if outcome.Throttled || outcome.Verdict == handlers.Retryable {
 		outcome.RetryAfter = min(exchange.RetryAfter(answer.Header, time.Now()), c.MaxRetryAfter)
@@ -146,15 +147,35 @@ func (c *Client) judge(answer exchange.Answer) handlers.Outcome {
 	return outcome
 }
 
-// foreign is the outcome of a success that Swrve cannot have answered.
-func foreign(answer exchange.Answer) handlers.Outcome {
-	return handlers.Outcome{
-		Verdict: handlers.Retryable, ErrorType: tasks.ErrorOther, ErrorCode: answer.Status,
-		ErrorMessage:   answer.Foreign("Swrve's, see swrve.url (it may have been delivered)"),
-		MaybeDelivered: true, ServiceFailed: true, Alarm: !answer.Cut,
-	}
+func (c *Client) retries(status int) bool { return slices.Contains(c.RetryStatuses, status) }
+
+// refusesPushq reports whether a status is about pushq and no push. Swrve documents 403 for a
+// key that it does not take. A 401 can mean nothing else.
+func refusesPushq(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-func success(status int) bool { return status >= 200 && status < 300 }
+// byAnother reports whether an answer that is no success would end pushes although Swrve
+// cannot have given it: a redirect, as to a sign-in, or the page of a proxy. A page with a
+// status that ends no push has the meaning of the status, and 429 asks to be slower, whoever
+// says it.
+func (c *Client) byAnother(answer exchange.Answer) bool {
+	status := answer.Status
+	return status < http.StatusBadRequest || answer.Page() && status != http.StatusTooManyRequests && !c.retries(status)
+}
+
+// foreign is the outcome of an answer that Swrve cannot have given. Who has sent a success
+// may have passed the push on.
+func foreign(answer exchange.Answer) handlers.Outcome {
+	whose, success := "Swrve's, see swrve.url", exchange.Success(answer.Status)
+	if success {
+		whose += " (it may have been delivered)"
+	}
+	return handlers.Outcome{
+		Verdict: handlers.Retryable, ErrorType: tasks.ErrorOther, ErrorCode: answer.Status,
+		ErrorMessage: answer.Foreign(whose), MaybeDelivered: success, ServiceFailed: true,
+		RefusesPushq: refusesPushq(answer.Status), Alarm: !answer.Cut,
+	}
+}
 
 var _ handlers.Provider = (*Client)(nil)

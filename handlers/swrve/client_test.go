@@ -142,13 +142,17 @@ func TestAnyTextArrivesUnchanged(t *testing.T) {
 	})
 }
 
-// foreign is the outcome of a success that is not Swrve's.
+// foreign is the outcome of an answer that is not Swrve's.
 func foreign(what string, alarm bool) handlers.Outcome {
 	status, _ := strconv.Atoi(what[:3])
+	whose, success := "Swrve's, see swrve.url", status >= 200 && status < 300
+	if success {
+		whose += " (it may have been delivered)"
+	}
 	return handlers.Outcome{
 		Verdict: handlers.Retryable, ErrorType: tasks.ErrorOther, ErrorCode: status,
-		ErrorMessage:   "the answer is not Swrve's, see swrve.url (it may have been delivered): " + what,
-		MaybeDelivered: true, ServiceFailed: true, Alarm: alarm,
+		ErrorMessage:   "the answer is not " + whose + ": " + what,
+		MaybeDelivered: success, ServiceFailed: true, Alarm: alarm, RefusesPushq: status == 401 || status == 403,
 	}
 }
 
@@ -166,6 +170,9 @@ func TestOutcomeOfAnswers(t *testing.T) {
 	}
 	permanent := func(code int) handlers.Outcome {
 		return refusal(handlers.Permanent, code, http.StatusText(code))
+	}
+	redirect := func(code int) handlers.Outcome {
+		return foreign(fmt.Sprintf(`%[1]d {"code":%[1]d,"message":"%[2]s"}`, code, http.StatusText(code)), true)
 	}
 	html := func(code int) string {
 		return fmt.Sprintf("<html><head><title>%[1]d %[2]s</title></head><body><h1>%[1]d %[2]s</h1></body></html>", code, http.StatusText(code))
@@ -185,13 +192,13 @@ func TestOutcomeOfAnswers(t *testing.T) {
 		"error200-":    foreign(`200 {"error":"OK"}`, true),
 		"error202-":    foreign(`202 {"error":"Accepted"}`, true),
 		"cut200-":      foreign("200 with a body that broke off or is too long", false),
-		"300-":         permanent(300),
-		"301-":         permanent(301),
-		"302-":         permanent(302),
-		"303-":         permanent(303),
-		"304-":         refusal(handlers.Permanent, 304, ""),
-		"307-":         permanent(307),
-		"308-":         permanent(308),
+		"300-":         redirect(300),
+		"301-":         redirect(301),
+		"302-":         redirect(302),
+		"303-":         redirect(303),
+		"304-":         foreign("304 without a body", true),
+		"307-":         redirect(307),
+		"308-":         redirect(308),
 		"400-":         refusal(handlers.Permanent, 400, "Rejected, User Has Changed Token"),
 		"401-":         permanent(401),
 		"403-":         permanent(403),
@@ -206,8 +213,22 @@ func TestOutcomeOfAnswers(t *testing.T) {
 		"504-":         retryable(504),
 		"505-":         permanent(505),
 		"599-":         refusal(handlers.Permanent, 599, "Status 599"),
-		"html400-":     refusal(handlers.Permanent, 400, strings.ReplaceAll(html(400), "Bad Request", "Rejected, User Has Changed Token")),
+		"html302-":     foreign("302 with an HTML page", true),
+		"empty302-":    foreign("302 without a body", true),
+		"cut302-":      foreign("302 with a body that broke off or is too long", false),
+		"html400-":     foreign("400 with an HTML page", true),
+		"html401-":     foreign("401 with an HTML page", true),
+		"html403-":     foreign("403 with an HTML page", true),
+		"html404-":     foreign("404 with an HTML page", true),
+		"html405-":     foreign("405 with an HTML page", true),
+		"html407-":     foreign("407 with an HTML page", true),
+		"html429-":     refusal(handlers.Retryable, 429, strings.ReplaceAll(html(429), "Too Many Requests", "Rate Limit Exceeded")),
+		"html501-":     foreign("501 with an HTML page", true),
 		"html502-":     refusal(handlers.Retryable, 502, html(502)),
+		"text403-":     permanent(403),
+		"text404-":     permanent(404),
+		"empty404-":    refusal(handlers.Permanent, 404, ""),
+		"error404-":    refusal(handlers.Permanent, 404, `{"error":"Not Found"}`),
 		"body400-":     refusal(handlers.Permanent, 400, "Rejected, User Has Changed Token"),
 		"body429-":     refusal(handlers.Retryable, 429, "Rate Limit Exceeded"),
 		"body503-":     retryable(503),
@@ -237,9 +258,7 @@ func TestRedirectsAreAnswers(t *testing.T) {
 				return true
 			})
 			client := newClient(t, config(target))
-			require.Equal(t, handlers.Outcome{
-				Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: status, ErrorMessage: "moved",
-			}, send(t, client, pushFor("ann")), "%d %s", status, location)
+			require.Equal(t, foreign(fmt.Sprint(status, " moved"), true), send(t, client, pushFor("ann")), "%d %s", status, location)
 			require.EqualValues(t, 1, requests.Load())
 			client.Close() // ends the connection, for which the server waits
 		}
@@ -421,8 +440,7 @@ func TestSwitchingProtocolsIsAnAnswerWithoutABody(t *testing.T) {
 		close(gone)
 		return false
 	})
-	require.Equal(t, handlers.Outcome{Verdict: handlers.Permanent, ErrorType: tasks.ErrorSwrve, ErrorCode: 101},
-		send(t, newClient(t, config(target)), pushFor("ann")))
+	require.Equal(t, foreign("101 without a body", true), send(t, newClient(t, config(target)), pushFor("ann")))
 	<-gone
 }
 
