@@ -29,7 +29,7 @@ var (
 
 	retryScript      = redis.NewScript(recordSource + retrySource)
 	cancelScript     = redis.NewScript(recordSource + cancelSource)
-	unlistScript     = redis.NewScript(unlistSource)
+	unlistScript     = redis.NewScript(recordSource + unlistSource)
 	rescheduleScript = redis.NewScript(rescheduleSource)
 )
 

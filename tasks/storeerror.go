@@ -35,6 +35,7 @@ var writeRefusals = []string{"OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "LO
 // otherRefusals are texts of other errors after which nothing was stored.
 var otherRefusals = []string{
 	"MASTERDOWN ", "CLUSTERDOWN ", "NOAUTH ", "NOPERM ", "WRONGPASS ", "BUSY ",
+	"The user executing the script", "ACL failure in script", // a lack of rights, in Redis 7.0 and since 7.2
 	"MOVED ", "ASK ", "TRYAGAIN ",
 	"dial tcp", "dial unix", "all sentinels specified in configuration are unreachable", "tls: failed to verify certificate",
 	redis.ErrClosed.Error(), redis.ErrPoolTimeout.Error(),

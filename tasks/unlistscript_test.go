@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -29,5 +30,15 @@ func TestUnlistScript(t *testing.T) {
 		require.NoError(t, client.ZAdd(t.Context(), Swrve.DeadKey(), redis.Z{Score: 1, Member: s.push.ID}).Err())
 		require.NoError(t, client.Del(t.Context(), Swrve.RecordKey(s.push.ID)).Err())
 		require.Equal(t, 1, s.unlist(), "its record is gone")
+
+		for _, nonsense := range []string{"", "no JSON", "[]", "7", `{"push":{}`, strings.Repeat(`{"push":`, 2000)} {
+			require.NoError(t, client.Set(t.Context(), Swrve.RecordKey(s.push.ID), nonsense, 0).Err())
+			require.NoError(t, client.ZAdd(t.Context(), Swrve.DeadKey(), redis.Z{Score: 1, Member: s.push.ID}).Err())
+			require.Equal(t, 1, s.unlist(), "its record is %.20q", nonsense)
+		}
+		require.NoError(t, client.Del(t.Context(), Swrve.RecordKey(s.push.ID)).Err())
+		require.NoError(t, client.RPush(t.Context(), Swrve.RecordKey(s.push.ID), "a list").Err())
+		require.NoError(t, client.ZAdd(t.Context(), Swrve.DeadKey(), redis.Z{Score: 1, Member: s.push.ID}).Err())
+		require.Equal(t, 1, s.unlist(), "its record is of another type")
 	})
 }

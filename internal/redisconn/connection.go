@@ -26,7 +26,7 @@ type connection struct {
 func (c *connection) Read(into []byte) (int, error) {
 	n, err := c.Conn.Read(into)
 	for text := range c.replies.errors(into[:n]) {
-		if !c.retired.Load() && refusesWrites(text) {
+		if !c.retired.Load() && refusesWritesOrIsUnknown(text) {
 			c.all.refused(text)
 		}
 	}

@@ -161,6 +161,35 @@ func TestAFullServerKeepsItsConnections(t *testing.T) {
 	}
 }
 
+// The next connection would have the same user and run the same script.
+func TestScriptsThatFailKeepTheConnections(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t, "--user", "limited", "on", ">p", "~*", "+@all", "-set")
+	clients := open(t, "redis://limited:p@"+server.Addr())
+	for _, client := range clients.each() {
+		require.NoError(t, client.Ping(t.Context()).Err())
+	}
+	before := connectionIDs(t, server)
+	for name, client := range clients.each() {
+		for _, script := range []string{
+			"return redis.call('SET', KEYS[1], 1)",    // no right
+			"return cjson.decode('no JSON')",          // an error of the script
+			"return redis.call('INCR')",               // the wrong arguments
+			"return redis.call('SUBSCRIBE', KEYS[1])", // not for scripts
+			"no script",
+		} {
+			require.Error(t, client.Eval(t.Context(), script, []string{"key"}).Err(), name)
+			require.NoError(t, client.Ping(t.Context()).Err())
+		}
+	}
+	clients.target.connections.mutex.Lock()
+	defer clients.target.connections.mutex.Unlock()
+	require.True(t, clients.target.connections.renewed.IsZero(), "they were opened anew")
+	for id := range before {
+		require.True(t, connectionIDs(t, server)[id], id)
+	}
+}
+
 // No command is lost when connections grow too old, be they in use all the time,
 // now and then, or waiting for messages.
 func TestConnectionsHaveAGreatestAge(t *testing.T) {
@@ -253,21 +282,28 @@ func TestWhichErrorsRefuseWrites(t *testing.T) {
 		"ERR Error running script (call to f_9c1c): @user_script:1: @user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.": false,
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                                                                    false,
 		"ERR Error running script (call to f_9c1c): @user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value":         false,
+		"ERR The user executing the script can't run this command or subcommand script: 9c1c, on @user_script:1.":                              false,
+		"ERR ACL failure in script: User u has no permissions to run the 'set' command script: 9c1c, on @user_script:1.":                       false,
+		"ERR user_script:1: Expected value but found invalid token at character 1 script: 9c1c, on @user_script:1.":                            false,
+		"ERR Error running script (call to f_9c1c): @user_script:1: user_script:1: attempt to index local 'a' (a nil value)":                   false,
+		"ERR Error compiling script (new function): user_script:1: '=' expected near 'error'":                                                  false,
+		"ERR This Redis command is not allowed from script script: 9c1c, on @user_script:1.":                                                   false,
+		"MISCONF Redis is configured to save RDB snapshots. script: 9c1c, on @user_script:1.":                                                  true,
 		"NOSCRIPT No matching script. Please use EVAL.":                                                                                        false,
-		"ERR max number of clients reached":                                                                                                    false,
-		"NOAUTH Authentication required.":                                                                                                      false,
-		"ERR DB index is out of range":                                                                                                         false,
-		"NOPERM this user has no permissions to run the 'info' command":                                                                        false,
-		"ERR unknown command 'hello', with args beginning with: '2'":                                                                           false,
-		"BUSYGROUP Consumer Group name already exists":                                                                                         false,
-		"NOGROUP No such key 'pushq:{fcm}:ended' or consumer group":                                                                            false,
+		"ERR max number of clients reached":                             false,
+		"NOAUTH Authentication required.":                               false,
+		"ERR DB index is out of range":                                  false,
+		"NOPERM this user has no permissions to run the 'info' command": false,
+		"ERR unknown command 'hello', with args beginning with: '2'":    false,
+		"BUSYGROUP Consumer Group name already exists":                  false,
+		"NOGROUP No such key 'pushq:{fcm}:ended' or consumer group":     false,
 		"NOT FOUND":                 false,
 		"MOVED 3999 127.0.0.1:6381": false,
 		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.": false,
 		"ERR value is not an integer or out of range":                                            false,
 		"EXECABORT Transaction discarded because of previous errors.":                            false,
 	} {
-		require.Equal(t, refuses, refusesWrites(text), text)
+		require.Equal(t, refuses, refusesWritesOrIsUnknown(text), text)
 	}
 }
 

@@ -55,6 +55,8 @@ type advice struct {
 	passes         bool // waiting may mend it
 }
 
+var lacksRight = advice{"its user in redis.url lacks a right", "give it those that docs/redis.md lists (ACL SETUSER)", true}
+
 // answers are parts of what Redis answers, or tells by TLS, and what they mean. TLS has no
 // types for what the other side says, and asynq passes errors of its scripts on as text.
 // What waiting may mend stands first: an error of a script may quote others behind it.
@@ -71,7 +73,9 @@ var answers = []struct {
 	{"CLUSTERDOWN ", advice{"the cluster has no master for some of the keys", "bring the missing master back: redis-cli --cluster check shows which", true}},
 	{"BUSY ", advice{"a script has held it up for seconds", "wait for its end (a command of asynq's tools on very many tasks?)", true}},
 	{"max number of clients", advice{"it has as many clients as it allows (maxclients)", "raise maxclients, such as by `redis-cli CONFIG SET maxclients` (and in redis.conf), or find out who holds the connections: redis-cli CLIENT LIST", true}},
-	{"NOPERM", advice{"its user in redis.url lacks a right", "give it those that docs/redis.md lists (ACL SETUSER)", true}},
+	{"NOPERM", lacksRight},
+	{"The user executing the script", lacksRight}, // Redis 7.0
+	{"ACL failure in script", lacksRight},         // since Redis 7.2
 
 	{"WRONGPASS", advice{"it refuses the user or password in redis.url", "correct them", false}},
 	{"NOAUTH", advice{"it wants a password", "set the password that redis.url lacks (or redis.sentinelPassword, if it is a sentinel)", false}},

@@ -22,13 +22,17 @@ func TestRefusalsThatWaitingMayMendAreExplained(t *testing.T) {
 	t.Parallel()
 	authority := testenv.NewAuthority(t)
 	tlsPort := startTLS(t, authority, time.Now().Add(time.Hour), "localhost")
-	write := func(ctx context.Context, client redis.UniversalClient) error {
+	write := func(ctx context.Context, client redis.UniversalClient, script string) error {
+		if script != "" {
+			return client.Eval(ctx, script, []string{"key"}).Err()
+		}
 		return client.Set(ctx, "key", "value", 0).Err()
 	}
 	for name, test := range map[string]struct {
 		arguments []string
 		prepare   func(t *testing.T, server *testenv.Redis)
 		url       func(server *testenv.Redis) string // nil for the server's own
+		script    string                             // "" for a plain SET
 		says      []string
 	}{
 		"full": {arguments: []string{"--maxmemory", "100kb", "--maxmemory-policy", "noeviction"}, says: []string{"no memory left (maxmemory)", "raise maxmemory", "OOM "}},
@@ -42,6 +46,12 @@ func TestRefusalsThatWaitingMayMendAreExplained(t *testing.T) {
 			arguments: []string{"--user", "reader", "on", ">p", "~*", "+@read"},
 			url:       func(server *testenv.Redis) string { return "redis://reader:p@" + server.Addr() },
 			says:      []string{"lacks a right", "docs/redis.md", "NOPERM"},
+		},
+		"no right within a script": {
+			arguments: []string{"--user", "limited", "on", ">p", "~*", "+@all", "-set"},
+			url:       func(server *testenv.Redis) string { return "redis://limited:p@" + server.Addr() },
+			script:    "return redis.call('SET', KEYS[1], 1)",
+			says:      []string{"lacks a right", "docs/redis.md", "script"},
 		},
 		"too many clients": {prepare: func(t *testing.T, server *testenv.Redis) {
 			holder := server.Client(t).Conn()
@@ -67,7 +77,7 @@ func TestRefusalsThatWaitingMayMendAreExplained(t *testing.T) {
 			client := open(t, url).Read
 			// A server that turns a client away may end the connection before its answer is read.
 			testenv.EventuallyNoError(t, 20*time.Second, func() error {
-				err := Explain(write(t.Context(), client))
+				err := Explain(write(t.Context(), client, test.script))
 				require.NotErrorIs(t, err, ErrUnfit)
 				if err == nil {
 					return errors.New("the server has taken it")
@@ -99,6 +109,7 @@ func TestOtherErrorsStayAsTheyAre(t *testing.T) {
 	for _, err := range []error{nil, errors.New("say for how long"), context.Canceled} {
 		require.Equal(t, err, Explain(err))
 	}
+	require.ErrorContains(t, Explain(errors.New("ERR ACL failure in script: User u has no permissions to run the 'set' command")), "lacks a right")
 	once := Explain(errors.New("OOM command not allowed"))
 	require.Equal(t, once, Explain(once), "explained once")
 }

@@ -37,11 +37,11 @@ local function read_text(key)
 end
 
 -- The record that is stored, without its push, and empty if there is none, or if it is
--- no record.
+-- no record. Who does not know the push may leave it out: that takes longer.
 local function decode_record(stored, push)
   if not stored then return {} end
-  local head = record_head(push)
-  local rest = starts_with(stored, head) and string.sub(stored, #head + 1)
+  local head = push and record_head(push)
+  local rest = head and starts_with(stored, head) and string.sub(stored, #head + 1)
   if rest == '}' then return {} end
   local decodable, record = pcall(cjson.decode, rest and '{' .. string.sub(rest, 2) or stored)
   if not decodable or type(record) ~= 'table' then return {} end

@@ -7,6 +7,5 @@
 --
 -- Returns how many entries it has removed. May be repeated.
 
-local stored = redis.call('GET', KEYS[1])
-if stored and cjson.decode(stored)['end'] then return 0 end
+if decode_record(read_text(KEYS[1]))['end'] then return 0 end
 return redis.call('ZREM', KEYS[2], ARGV[1])
