@@ -17,6 +17,10 @@ import (
 	"pushq/tasks"
 )
 
+// maxSearches bounds the memory for pages of the history, as maxLists does for those of
+// pushes. They are apart: a search waits for another database, which may hang.
+const maxSearches = 8
+
 // History tells of pushes of the past (history.Store).
 type History interface {
 	Search(ctx context.Context, query history.Query) (history.Page, error)
@@ -36,7 +40,7 @@ func (s *Server) searchHistory(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	leave, err := s.lists.enter(c.Request().Context(), caller(c))
+	leave, err := s.searches.enter(c.Request().Context(), caller(c))
 	if err != nil {
 		return err
 	}

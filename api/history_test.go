@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"pushq/internal/history"
@@ -43,6 +45,41 @@ func startServiceWithHistory(t *testing.T) (*testService, *testenv.Postgres) {
 	s := prepareService(t)
 	s.options.History = store
 	return s.start(), server
+}
+
+// Searches that wait for a database that hangs keep nobody from Redis.
+func TestSearchesThatHangHoldUpNoList(t *testing.T) {
+	t.Parallel()
+	s, server := startServiceWithHistory(t)
+	database, err := pgx.Connect(t.Context(), server.URL())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, database.Close(context.WithoutCancel(t.Context()))) }()
+	locking, err := database.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = locking.Exec(t.Context(), "LOCK TABLE push_notifications IN ACCESS EXCLUSIVE MODE")
+	require.NoError(t, err)
+
+	hanging, stop := context.WithCancel(t.Context())
+	var searches sync.WaitGroup
+	defer searches.Wait()
+	defer stop()
+	for range maxLists {
+		searches.Go(func() {
+			for hanging.Err() == nil { // each is given up after a while
+				request, err := http.NewRequestWithContext(hanging, http.MethodGet, "http://"+s.address+"/history", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if response, err := http.DefaultClient.Do(request); err == nil {
+					_ = response.Body.Close()
+				}
+			}
+		})
+	}
+	testenv.Eventually(t, time.Minute, "as many searches as may be under way", func() bool { return len(s.server.searches.all) == maxSearches })
+	got := s.get("/push?status=FAILED")
+	require.Equal(t, http.StatusOK, got.status, got.body)
 }
 
 type historyDocument struct {

@@ -103,7 +103,8 @@ type Server struct {
 	crossOrigin      http.CrossOriginProtection
 	dashboardOrigin  http.CrossOriginProtection
 	dashboardPolicy  string
-	batches, lists   slots
+	batches          slots
+	lists, searches  slots
 	transferGrace    time.Duration
 	unmappedWarnings *rate.Sometimes
 	wrongLogins      *rate.Sometimes
@@ -121,6 +122,7 @@ func New(options Options) *Server {
 
 		batches:          newSlots("batches", maxBatches, options.APIKeys, options.RedisTimeout),
 		lists:            newSlots("lists of pushes", maxLists, options.APIKeys, options.RedisTimeout),
+		searches:         newSlots("searches of the history", maxSearches, options.APIKeys, options.RedisTimeout),
 		transferGrace:    transferGrace,
 		unmappedWarnings: newUnmappedWarnings(),
 		wrongLogins:      &rate.Sometimes{Interval: time.Second},
