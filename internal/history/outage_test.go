@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -74,6 +76,51 @@ func TestLockedTable(t *testing.T) {
 	w.store.timeout = callTimeout
 	w.write(rows...)
 	w.requireCounts(2, 2, 2, 0)
+}
+
+// A health check has less patience than the store. Its end says nothing of a database that
+// may only be busy, and leaves the connections of others alone; the store's own timeout drops
+// them all.
+func TestAnImpatientCallerDropsNoConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	require.NoError(t, w.store.Check(t.Context()))
+	locking, err := w.database.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, locking.Rollback(context.WithoutCancel(t.Context()))) }()
+	_, err = locking.Exec(t.Context(), "LOCK TABLE send_attempts IN ACCESS EXCLUSIVE MODE")
+	require.NoError(t, err)
+	// idle fills the pool with connections that nobody uses, and returns their processes.
+	idle := func() (processes []uint32) {
+		held := make([]*pgxpool.Conn, 3)
+		for place := range held {
+			held[place], err = w.store.pool.Acquire(t.Context())
+			require.NoError(t, err)
+			processes = append(processes, held[place].Conn().PgConn().PID())
+		}
+		for _, connection := range held {
+			connection.Release()
+		}
+		return processes
+	}
+	impatient := func(call func(ctx context.Context) error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, call(ctx), context.DeadlineExceeded)
+	}
+
+	before := idle()
+	impatient(w.store.Check)
+	impatient(func(ctx context.Context) error { return writeOne(ctx, w.store, "01") })
+	require.Zero(t, w.store.Stats().Failures)
+	after := idle()
+	require.True(t, slices.ContainsFunc(after, func(process uint32) bool { return slices.Contains(before, process) }), "all were dropped")
+
+	w.store.timeout = 500 * time.Millisecond
+	require.ErrorIs(t, w.store.Check(t.Context()), context.DeadlineExceeded)
+	for _, process := range idle() {
+		require.NotContains(t, after, process)
+	}
 }
 
 // Three crashes of PostgreSQL while several write: every row is there, once.

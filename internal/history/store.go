@@ -109,15 +109,15 @@ func (s *Store) Stats() Stats {
 
 // Check returns an error if nothing can be written: the database does not answer, cannot be
 // given its tables, takes no writes from this user, or had no room for the last ones.
-func (s *Store) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+func (s *Store) Check(caller context.Context) error {
+	ctx, cancel := context.WithTimeout(caller, s.timeout)
 	defer cancel()
 	err := s.migrate(ctx)
 	if err == nil {
 		err = s.pool.SendBatch(ctx, emptyWrites()).Close()
 		s.noticeMissing(err)
 	}
-	s.noticeUnwell(err)
+	s.noticeUnwell(caller, err)
 	if err == nil {
 		err = s.noRoomLately()
 	}

@@ -12,10 +12,17 @@ import (
 // noticeUnwell drops all connections if the error of a call says that the database is not
 // well: those that are made then are to whichever server takes writes by now. A server that
 // has become a standby, or a proxy before it, may keep the old ones open for ever.
-func (s *Store) noticeUnwell(err error) {
-	if err != nil && !refusesData(err) && !errors.Is(err, context.Canceled) {
+func (s *Store) noticeUnwell(caller context.Context, err error) {
+	if saysUnwell(caller, err) {
 		s.pool.Reset()
 	}
+}
+
+// saysUnwell reports whether an error is about the database. A caller that did not wait for
+// as long as the store does, such as a health check, says nothing of it: it may be busy.
+func saysUnwell(caller context.Context, err error) bool {
+	leftByCaller := caller.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+	return err != nil && !refusesData(err) && !leftByCaller
 }
 
 // A refusedWrite is a transaction for which the database had no room.

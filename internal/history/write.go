@@ -78,15 +78,15 @@ func (s *Store) write(ctx context.Context, rows []decodedRow) error {
 }
 
 // run runs the batch as one transaction.
-func (s *Store) run(ctx context.Context, batch *pgx.Batch) (err error) {
+func (s *Store) run(caller context.Context, batch *pgx.Batch) (err error) {
 	defer func() {
-		if err != nil && !refusesData(err) && !errors.Is(err, context.Canceled) {
+		if saysUnwell(caller, err) {
 			s.failures.Add(1)
 		}
 		s.noticeRoom(err)
-		s.noticeUnwell(err)
+		s.noticeUnwell(caller, err)
 	}()
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(caller, s.timeout)
 	defer cancel()
 	if err := s.migrate(ctx); err != nil {
 		return err
