@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"pushq/internal/secreturl"
 )
 
 const (
@@ -29,6 +31,7 @@ const (
 type connections struct {
 	greatestAge time.Duration // 0 for none
 	log         *slog.Logger
+	mask        secreturl.Mask // of what a server says, who may quote its password
 
 	mutex   sync.Mutex
 	open    map[*connection]struct{}
@@ -36,11 +39,11 @@ type connections struct {
 	due     bool // a renewal is to come when renewInterval is over
 }
 
-func newConnections(greatestAge time.Duration, log *slog.Logger) *connections {
+func newConnections(greatestAge time.Duration, log *slog.Logger, mask secreturl.Mask) *connections {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &connections{greatestAge: greatestAge, log: log, open: map[*connection]struct{}{}}
+	return &connections{greatestAge: greatestAge, log: log, mask: mask, open: map[*connection]struct{}{}}
 }
 
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
@@ -110,7 +113,7 @@ func (c *connections) renew(reason string) {
 		return
 	}
 	c.log.Warn("redis refuses: all connections to it are opened anew, since its address may lead to another server by now",
-		slog.String("answer", reason), slog.Int("connections", len(c.open)))
+		slog.String("answer", c.mask.Text(WithoutArguments(reason))), slog.Int("connections", len(c.open)))
 	for opened := range c.open {
 		c.retire(opened)
 	}

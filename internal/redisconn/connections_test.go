@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"pushq/internal/secreturl"
 	"pushq/internal/testenv"
 )
 
@@ -233,7 +234,7 @@ func TestConnectionsHaveAGreatestAge(t *testing.T) {
 func TestRenewalsAreASecondApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		all := newConnections(0, nil)
+		all := newConnections(0, nil, secreturl.Mask{})
 		opened := func() *connection {
 			side, _ := net.Pipe()
 			return all.add(side, time.Second)

@@ -2,6 +2,7 @@ package redisconn
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -34,6 +35,24 @@ func TestPasswordsAreNotInErrors(t *testing.T) {
 			require.ErrorContains(t, ping.Err(), "unknown command", name)
 			require.ErrorContains(t, err, "unknown command", name)
 		}
+	}
+}
+
+// A proxy may quote AUTH in words of its own, and its answer is logged.
+func TestPasswordsAreNotInTheLogOfRefusals(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t, "--requirepass", "canary-password")
+	proxy := testenv.NewProxy(t, server.Addr())
+	for _, wording := range []string{"upstream is away, it was told canary-password", "no such thing, with args beginning with: 'canary-passw"} {
+		proxy.Reword("WRONGTYPE", wording)
+		log := &testenv.Log{}
+		clients, err := Server{URL: "redis://:canary-password@" + proxy.Addr(), Log: slog.New(slog.NewTextHandler(log, nil))}.Open(1)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, clients.Close()) }()
+		require.NoError(t, clients.Read.Set(t.Context(), "key", "text", 0).Err())
+		require.Error(t, clients.Read.LPush(t.Context(), "key", "item").Err())
+		require.Contains(t, log.String(), "redis refuses")
+		require.NotContains(t, log.String(), "canary")
 	}
 }
 

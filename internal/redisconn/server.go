@@ -65,7 +65,8 @@ func (s Server) target() (target, error) {
 			return target{}, fmt.Errorf("redis.tls: %w", err)
 		}
 	}
-	connections := newConnections(s.MaxConnectionAge, s.Log)
+	mask := secreturl.NewMask([]string{address.Password, s.SentinelPassword}, address.User, s.SentinelUser)
+	connections := newConnections(s.MaxConnectionAge, s.Log, mask)
 	return target{address: address, patience: s.Patience, connections: connections, options: redis.UniversalOptions{
 		Addrs:                    address.Hosts,
 		MasterName:               address.Master,
@@ -94,7 +95,7 @@ type pipelining interface {
 // what has been written before.
 func (t target) open(u use) pipelining {
 	client := t.openClient(u)
-	client.AddHook(maskHook{secreturl.NewMask([]string{t.options.Password, t.options.SentinelPassword}, t.options.Username, t.options.SentinelUsername)})
+	client.AddHook(maskHook{t.connections.mask})
 	return client
 }
 
