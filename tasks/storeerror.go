@@ -38,7 +38,7 @@ var otherRefusals = []string{
 	"The user executing the script", "ACL failure in script", // a lack of rights, in Redis 7.0 and since 7.2
 	"MOVED ", "ASK ", "TRYAGAIN ",
 	"dial tcp", "dial unix", "all sentinels specified in configuration are unreachable", "tls: failed to verify certificate",
-	redis.ErrClosed.Error(), redis.ErrPoolTimeout.Error(),
+	"client is closed", "connection pool timeout", // of the client, as asynq passes them on
 }
 
 // writeRefusal names why Redis takes no writes ("oom", "readonly", "misconf",
@@ -99,7 +99,8 @@ func storeError(err error) error {
 		return err
 	case writeRefusal(err) == refusedOOM:
 		return fmt.Errorf("%w: %w: %w", ErrNotStored, ErrStoreFull, err)
-	case writeRefusal(err) != "", firstIn(err, otherRefusals) != "":
+	case writeRefusal(err) != "", firstIn(err, otherRefusals) != "",
+		errors.Is(err, redis.ErrClosed), errors.Is(err, redis.ErrPoolTimeout):
 		return fmt.Errorf("%w: %w", ErrNotStored, err)
 	default:
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)

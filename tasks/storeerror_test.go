@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/secreturl"
 )
 
 func TestWhatAnErrorOfRedisMeans(t *testing.T) {
@@ -51,6 +53,13 @@ func TestWhatAnErrorOfRedisMeans(t *testing.T) {
 	require.NotErrorIs(t, storeError(errors.New("READONLY You can't write")), ErrStoreFull)
 	require.ErrorIs(t, storeError(redis.ErrClosed), ErrNotStored)
 	require.ErrorIs(t, storeError(redis.ErrPoolTimeout), ErrNotStored)
+	// Texts of the client may have words in them that are the password.
+	for _, password := range []string{"redis", "pool", "closed"} {
+		mask := secreturl.NewMask([]string{password})
+		require.ErrorIs(t, storeError(mask.Error(redis.ErrClosed)), ErrNotStored, password)
+		require.ErrorIs(t, storeError(mask.Error(redis.ErrPoolTimeout)), ErrNotStored, password)
+	}
+	require.ErrorIs(t, storeError(errors.New("UNKNOWN: redis eval error: [secret]: connection pool timeout")), ErrNotStored)
 	require.ErrorIs(t, storeError(io.EOF), ErrOutcomeUnknown)
 	require.ErrorIs(t, storeError(context.DeadlineExceeded), ErrOutcomeUnknown)
 }

@@ -23,19 +23,23 @@ type Mask struct {
 // NewMask returns a mask for secrets. One that is also shown, such as the name of a user who
 // has it for a password, cannot be told from that and is left alone.
 func NewMask(secrets []string, shown ...string) Mask {
-	var pairs []string
+	var forms []string
 	for _, secret := range secrets {
 		if len(secret) < shortest || slices.Contains(shown, secret) {
 			continue
 		}
-		for _, form := range []string{
-			secret, url.QueryEscape(secret), url.PathEscape(secret), strings.TrimPrefix(url.UserPassword("", secret).String(), ":"),
-		} {
-			pairs = append(pairs, form, masked)
-		}
+		forms = append(forms, secret, url.QueryEscape(secret), url.PathEscape(secret),
+			strings.TrimPrefix(url.UserPassword("", secret).String(), ":"))
 	}
-	if len(pairs) == 0 {
+	if len(forms) == 0 {
 		return Mask{}
+	}
+	// The replacer takes the first that fits: of a secret that begins with another one, the
+	// rest would be left.
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, form := range forms {
+		pairs = append(pairs, form, masked)
 	}
 	return Mask{strings.NewReplacer(pairs...)}
 }

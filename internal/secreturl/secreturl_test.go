@@ -54,6 +54,9 @@ func TestMask(t *testing.T) {
 	} {
 		require.Equal(t, want, mask.Text(text))
 	}
+	for _, secrets := range [][]string{{"pass", "password1", "pass/1"}, {"pass/1", "password1", "pass"}} {
+		require.Equal(t, "[secret] [secret] [secret] [secret]", secreturl.NewMask(secrets).Text("password1 pass pass/1 pass%2F1"))
+	}
 	cause := fmt.Errorf("dial p@ss w/rd: %w", io.EOF)
 	require.EqualError(t, mask.Error(cause), "dial [secret]: EOF")
 	require.ErrorIs(t, mask.Error(cause), io.EOF)
