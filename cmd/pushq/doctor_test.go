@@ -113,6 +113,19 @@ func TestDoctorOfAnUnfitRedis(t *testing.T) {
 	require.NotErrorIs(t, err, errFindings)
 }
 
+// Without a limit nothing tells when Redis is full: whoever starts pushq is told, and
+// whoever looks.
+func TestARedisWithoutALimitIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{}, "--maxmemory", "0", "--appendonly", "yes")
+	serve := w.startReady("serve")
+	serve.WaitForLine("maxmemory is not set", 20*time.Second)
+	output, err := w.operate("doctor")
+	require.ErrorIs(t, err, errFindings)
+	require.Contains(t, output, "redis-warning\n  maxmemory is not set")
+	require.Contains(t, output, "CONFIG SET maxmemory")
+}
+
 // What has been found is told also if nothing more can be looked at, each with
 // its own remedy.
 func TestDoctorOfARedisThatRefusesIt(t *testing.T) {

@@ -16,7 +16,7 @@ func TestMemory(t *testing.T) {
 	require.Greater(t, memory.Used, uint64(100<<10))
 	require.Less(t, memory.Used, memory.Max)
 
-	memory, err = ReadMemory(t.Context(), testenv.StartRedis(t).Client(t))
+	memory, err = ReadMemory(t.Context(), testenv.StartRedis(t, "--maxmemory", "0").Client(t))
 	require.NoError(t, err)
 	require.Zero(t, memory.Max)
 }

@@ -62,7 +62,7 @@ func (c *Clients) CheckServer(ctx context.Context) (warnings []Warning, err erro
 // CheckServer reads from INFO whether the server, or each master of a cluster,
 // keeps what it accepts: version 6.2 or later (asynq archives with ZRANGE
 // BYSCORE) and maxmemory-policy noeviction. It returns an
-// *UnfitError, or warnings. It never asks CONFIG, which many hosted
+// *UnfitError, or warnings, such as of a server without maxmemory. It never asks CONFIG, which many hosted
 // services forbid; what INFO does not tell is a warning. What waiting does not
 // mend, such as a wrong password, database number or authority, is unfit too.
 func CheckServer(ctx context.Context, client redis.UniversalClient) (warnings []Warning, err error) {
@@ -95,7 +95,7 @@ func checkOne(ctx context.Context, client redis.UniversalClient) (warnings []War
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		return []Warning{{
 			"redis does not let this user run INFO, so nobody has looked whether it keeps what it accepts",
-			"pushq needs redis 6.2 or later with maxmemory-policy noeviction and appendonly yes; let its user look by `ACL SETUSER name +info`",
+			"pushq needs redis 6.2 or later with maxmemory, maxmemory-policy noeviction and appendonly yes; let its user look by `ACL SETUSER name +info`",
 		}}, nil
 	}
 	if err != nil {
@@ -124,6 +124,18 @@ func judge(info map[string]string) (warnings []Warning, err error) {
 			Reason: fmt.Sprintf("maxmemory-policy is %s, so Redis may throw pushes away", policy),
 			Remedy: "set it to noeviction, such as by `redis-cli CONFIG SET maxmemory-policy noeviction` (and in redis.conf)",
 		}
+	}
+	switch info["maxmemory"] {
+	case "0":
+		warnings = append(warnings, Warning{
+			"maxmemory is not set: pushq cannot refuse pushes in time (store-full), and the system ends Redis when memory does",
+			"set it well below the host's memory, such as by `redis-cli CONFIG SET maxmemory 2gb` (and in redis.conf)",
+		})
+	case "":
+		warnings = append(warnings, Warning{
+			"INFO does not tell maxmemory: without it pushq cannot refuse pushes in time (store-full)",
+			"look up whether it is set, well below the host's memory",
+		})
 	}
 	switch info["aof_enabled"] {
 	case "1":

@@ -10,7 +10,7 @@ import (
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	good := map[string]string{"redis_version": "7.0.15", "maxmemory_policy": "noeviction", "aof_enabled": "1"}
+	good := map[string]string{"redis_version": "7.0.15", "maxmemory": "1048576", "maxmemory_policy": "noeviction", "aof_enabled": "1"}
 	for name, test := range map[string]struct {
 		field, value string
 		warning      string // part of the only one
@@ -31,6 +31,8 @@ func TestJudge(t *testing.T) {
 		"evicts":            {"maxmemory_policy", "allkeys-lru", "", "maxmemory-policy is allkeys-lru"},
 		"evicts volatile":   {"maxmemory_policy", "volatile-ttl", "", "set it to noeviction"},
 		"no policy":         {"maxmemory_policy", "", "INFO does not tell maxmemory_policy", ""},
+		"no limit":          {"maxmemory", "0", "set it well below the host's memory", ""},
+		"untold limit":      {"maxmemory", "", "INFO does not tell maxmemory:", ""},
 		"not persistent":    {"aof_enabled", "0", "set appendonly yes", ""},
 		"no persistence":    {"aof_enabled", "", "INFO does not tell aof_enabled", ""},
 	} {
@@ -63,7 +65,7 @@ func TestJudge(t *testing.T) {
 	}
 	warnings, err := judge(nil)
 	require.NoError(t, err)
-	require.Len(t, warnings, 3)
+	require.Len(t, warnings, 4)
 }
 
 func TestCheckServer(t *testing.T) {
@@ -84,6 +86,13 @@ func TestCheckServer(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, warnings, 1)
 		require.Contains(t, warnings[0].String(), "appendonly")
+	})
+	t.Run("without a limit", func(t *testing.T) {
+		t.Parallel()
+		warnings, err := check(t, "--appendonly", "yes", "--maxmemory", "0")
+		require.NoError(t, err)
+		require.Len(t, warnings, 1)
+		require.Contains(t, warnings[0].String(), "maxmemory is not set")
 	})
 	t.Run("evicting", func(t *testing.T) {
 		t.Parallel()

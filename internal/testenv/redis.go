@@ -35,7 +35,8 @@ type Redis struct {
 }
 
 // StartRedis starts an empty redis-server on a free loopback port and returns
-// when it answers. It keeps nothing on disk and never evicts, unless arguments
+// when it answers. It keeps nothing on disk, never evicts and has a limit that no test
+// reaches, unless arguments
 // (as on the redis-server command line: "--maxmemory", "5mb") say otherwise.
 // With "--tls-cert-file" it has a port for TLS, too, and with "--cluster-enabled"
 // one for other nodes. It is killed when the test ends.
@@ -150,6 +151,7 @@ func (r *Redis) start() error {
 		"--dir", r.directory,
 		"--save", "",
 		"--appendonly", "no",
+		"--maxmemory", "4gb",
 		"--maxmemory-policy", "noeviction",
 	}
 	if r.tlsPort != 0 {
