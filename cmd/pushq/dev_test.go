@@ -38,14 +38,33 @@ func TestDevDeliversTheFirstPush(t *testing.T) {
 	require.Regexp(t, `asynq queue ls --uri 127\.0\.0\.1:[0-9]+\n`, printed+"\n")
 }
 
+// redisOfDev is where other commands find the Redis inside dev.
+func redisOfDev(t *testing.T, dev *testenv.Process) string {
+	t.Helper()
+	_, url, found := strings.Cut(strings.Join(dev.Stdout(), "\n"), "export PUSHQ_REDIS_URL=")
+	require.True(t, found)
+	return strings.Fields(url)[0]
+}
+
+// What its Redis cannot do is no fault of an operator's.
+func TestTheDoctorFindsNothingInDev(t *testing.T) {
+	t.Parallel()
+	dev := testenv.StartPushq(t, []string{"dev", "--listen", "127.0.0.1:0"})
+	dev.WaitReady()
+	waitFor(t, dev, accept(t, dev, "user"), tasks.Sent, 20*time.Second)
+	doctor := testenv.StartPushq(t, []string{"doctor"}, "PUSHQ_REDIS_URL="+redisOfDev(t, dev))
+	code := doctor.Wait(30 * time.Second)
+	require.Equal(t, []string{"nothing found"}, doctor.Stdout())
+	require.Zero(t, code)
+	require.Len(t, doctor.Stderr(), 1, "only which Redis it is: %q", doctor.Stderr())
+}
+
 // The Redis inside dev is never away, however slow a laptop makes it.
 func TestDevWaitsForItsRedis(t *testing.T) {
 	t.Parallel()
 	dev := testenv.StartPushq(t, []string{"dev", "--listen", "127.0.0.1:0"})
 	dev.WaitReady()
-	_, url, found := strings.Cut(strings.Join(dev.Stdout(), "\n"), "export PUSHQ_REDIS_URL=")
-	require.True(t, found)
-	address, err := redisurl.Parse(strings.Fields(url)[0])
+	address, err := redisurl.Parse(redisOfDev(t, dev))
 	require.NoError(t, err)
 	own := redis.NewClient(&redis.Options{Addr: address.Hosts[0], ReadTimeout: time.Minute, MaxRetries: -1})
 	t.Cleanup(func() { _ = own.Close() })

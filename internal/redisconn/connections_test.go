@@ -303,6 +303,7 @@ func TestWhichErrorsRefuseWrites(t *testing.T) {
 		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.": false,
 		"ERR value is not an integer or out of range":                                            false,
 		"EXECABORT Transaction discarded because of previous errors.":                            false,
+		"section (memory) is not supported":                                                      false,
 	} {
 		require.Equal(t, refuses, refusesWritesOrIsUnknown(text), text)
 	}

@@ -6,7 +6,12 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 )
+
+// embeddedMode is what the embedded server says of itself as redis_mode in INFO, so that
+// nobody judges it as a Redis that is to keep pushes.
+const embeddedMode = "embedded"
 
 // Embedded is a Redis inside this process, for `pushq dev`. Nothing in it
 // survives a restart.
@@ -18,13 +23,23 @@ type Embedded struct {
 
 // StartEmbedded starts an embedded Redis on a free loopback port.
 func StartEmbedded() (*Embedded, error) {
-	server := miniredis.NewMiniRedis()
-	if err := server.Start(); err != nil {
+	redis := miniredis.NewMiniRedis()
+	if err := redis.Start(); err != nil {
 		return nil, fmt.Errorf("start the embedded redis: %w", err)
 	}
-	embedded := &Embedded{server: server, done: make(chan struct{})}
+	redis.Server().SetPreHook(answerInfo)
+	embedded := &Embedded{server: redis, done: make(chan struct{})}
 	embedded.clock.Go(embedded.expire)
 	return embedded, nil
+}
+
+// answerInfo answers INFO of any section: miniredis would refuse most of them.
+func answerInfo(client *server.Peer, command string, _ ...string) bool {
+	if command != "INFO" {
+		return false
+	}
+	client.WriteBulk("# Server\r\nredis_mode:" + embeddedMode + "\r\n")
+	return true
 }
 
 // URL is for Open.

@@ -31,6 +31,23 @@ func TestEmbeddedExpiresKeys(t *testing.T) {
 	require.Less(t, left, time.Minute)
 }
 
+// It is no Redis to keep pushes in, and does not pretend to be one.
+func TestNothingIsWrongWithAnEmbeddedServer(t *testing.T) {
+	t.Parallel()
+	embedded, err := StartEmbedded()
+	require.NoError(t, err)
+	defer embedded.Close()
+	clients := open(t, embedded.URL())
+	warnings, err := clients.CheckServer(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	_, err = ReadMemory(t.Context(), clients.Read)
+	require.ErrorIs(t, err, ErrUntold)
+	clients.target.connections.mutex.Lock()
+	defer clients.target.connections.mutex.Unlock()
+	require.True(t, clients.target.connections.renewed.IsZero(), "its connections were opened anew")
+}
+
 // Not parallel: it counts the goroutines of the whole process.
 func TestEmbeddedCloses(t *testing.T) {
 	before := runtime.NumGoroutine()

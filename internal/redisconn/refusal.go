@@ -16,6 +16,7 @@ var otherErrors = []string{
 	"NOT FOUND", "not found", "INTERNAL", "internal error", // asynq's scripts
 	"max number of clients", "AUTH", "invalid password", "invalid username-password", "DB index", "SELECT is not allowed",
 	"unknown command", "unknown subcommand", "nknown Redis command", "wrong number of arguments", "syntax error", "Protocol error",
+	"section (", // of INFO, that is not supported
 	"no such key", "not an integer", "not a valid float", "out of range",
 }
 

@@ -109,6 +109,9 @@ func checkOne(ctx context.Context, client redis.UniversalClient) (warnings []War
 }
 
 func judge(info map[string]string) (warnings []Warning, err error) {
+	if info["redis_mode"] == embeddedMode {
+		return nil, nil // that of `pushq dev`, which says itself that nothing survives
+	}
 	switch version := info["redis_version"]; {
 	case version == "":
 		warnings = append(warnings, Warning{"INFO does not tell redis_version", "pushq needs 6.2 or later: look it up"})
