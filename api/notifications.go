@@ -48,6 +48,9 @@ func (s *Server) acceptNotification(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if key != "" && key != notification.IdempotencyKey {
+		return invalid("", fieldError{idempotencyKeyHeader, "differs from the message's idempotency_key: leave one of them out, or make them the same"})
+	}
 	trace.ID = notification.TraceID
 	accepting := s.Tracer.Serve(trace, "POST /notifications", started)
 	notification.Trace = accepting.Trace()

@@ -120,11 +120,12 @@ func TestNotificationWithTheKeyOfItsRequest(t *testing.T) {
 	t.Parallel()
 	const field = `"idempotency_key":"notif_1",`
 	for name, test := range map[string]struct{ body, header, key, mistake string }{
-		"none in the message":  {strings.Replace(notification, field, "", 1), `a"\b`, `a"\b`, ""},
-		"the message's counts": {notification, "notif_2", "notif_1", ""},
-		"with a blank":         {notification, "notif 1", "", "Idempotency-Key must be there once"},
-		"nothing else":         {" {}", "notif_1", "", "trace_id is missing"},
-		"no object":            {"[]", "notif_1", "", ""},
+		"none in the message": {strings.Replace(notification, field, "", 1), `a"\b`, `a"\b`, ""},
+		"the same":            {notification, "notif_1", "notif_1", ""},
+		"another":             {notification, "notif_2", "", "{Idempotency-Key differs from the message's idempotency_key"},
+		"with a blank":        {notification, "notif 1", "", "Idempotency-Key must be there once"},
+		"nothing else":        {" {}", "notif_1", "", "trace_id is missing"},
+		"no object":           {"[]", "notif_1", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -120,7 +120,7 @@ func (c *callers) try(posting *posting, url string, more []string) {
 		return
 	}
 	request.Header.Set("Content-Type", "application/json")
-	if c.insistent {
+	if c.insistent && !c.notifications { // these have their key in the message
 		request.Header.Set("Idempotency-Key", posting.user)
 	}
 	response, err := c.client.Do(request)
