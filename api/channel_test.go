@@ -78,6 +78,10 @@ func TestBulkActionsOfAChannel(t *testing.T) {
 	require.Equal(t, bulkAnswer{Matched: 3, Done: 3}, s.bulk("retry?channel=fcm", `{"status":"CANCELLED"}`))
 	require.Equal(t, "CANCELLED", s.state(swrve))
 	require.Contains(t, s.log.String(), "msg=operator action=retry status=CANCELLED channel=fcm matched=3 done=3")
+	for _, action := range []string{"retry", "cancel"} {
+		s.postBulk(action+"?channel=fcm", `{"status":"RETRY","messagePrototypeKey":"Hello"}`).
+			requireMistakes(t, "messagePrototypeKey has no meaning for the channel fcm")
+	}
 
 	for query, mistakes := range map[string][]string{
 		"?channel=other":            {"channel must be one of [swrve fcm]"},

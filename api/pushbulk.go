@@ -70,6 +70,9 @@ func (s *Server) operateOnMany(c echo.Context, action string, states []tasks.Sta
 	if err != nil {
 		return err
 	}
+	if request.filter.MessagePrototypeKey != "" && channel == tasks.FCM {
+		return invalid("", fieldError{"messagePrototypeKey", "has no meaning for the channel fcm: its notifications have templates, by which nothing is chosen here"})
+	}
 	// Not the request's own context: see acceptPush.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), bulkTimeout)
 	defer cancel()

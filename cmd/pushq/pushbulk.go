@@ -45,7 +45,7 @@ func (b *bulkFlags) add(command *cobra.Command, states []tasks.State) {
 	flags.StringVar(&b.since, "since", "", "only those that ended since (of those that wait: were accepted since), such as 2h or 2026-11-27T09:00:00Z")
 	flags.StringVar(&b.errorType, "error-type", "", fmt.Sprintf("only those whose last attempt failed so: one of %v", tasks.ErrorTypes()))
 	flags.IntVar(&b.errorCode, "error-code", 0, "only those whose last attempt the provider refused with this status")
-	flags.StringVar(&b.prototype, "prototype", "", "only those of this message prototype")
+	flags.StringVar(&b.prototype, "prototype", "", "only those of this message prototype (not of the channel fcm, which has none)")
 	addAskedChannelFlag(command, &b.channel)
 	flags.StringVar(&b.cursor, "cursor", "", "go on where a call that was stopped said")
 	flags.BoolVar(&b.dryRun, "dry-run", false, "only count what would be done")
