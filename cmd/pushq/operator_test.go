@@ -98,3 +98,17 @@ func TestACancelledPushIsNotSent(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"control": 1, "pending": 1, "scheduled": 1}, w.Deliveries())
 }
+
+// Its window is as closed after the retry as before the cancel.
+func TestARetryTellsThatThePushWaitsForItsWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	serve := w.startReady("serve")
+	due := time.Now().UTC().Add(24 * time.Hour).Truncate(time.Second)
+	id := accept(t, serve, "waiting", due.Format(`"cronExpression":"5 4 15 2 1 ? 2006"`)) // second minute hour day month year
+	_, err := execute("push", "cancel", id, "--server", serve.URL())
+	require.NoError(t, err)
+	output, err := execute("push", "retry", id, "--server", serve.URL())
+	require.NoError(t, err)
+	require.Equal(t, id+" waits for its window, until "+due.Format("2006-01-02T15:04:05.000Z")+"; follow it with: pushq push get "+id+"\n", output)
+}

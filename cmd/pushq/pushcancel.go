@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,6 @@ push met a fault.`,
 		example: `  pushq push cancel --status SCHEDULED --prototype Hello`,
 		states:  tasks.CancellableStates(),
 		method:  http.MethodDelete, path: "/push/%[1]s",
-		done: "%[1]s is cancelled",
+		done: func(_ context.Context, _ *pushClient, id string) string { return id + " is cancelled" },
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 
@@ -14,8 +15,10 @@ type pushOperation struct {
 	name, short, long, example string
 	states                     []tasks.State // that --status may name
 
-	// The call for one push, and what is printed after it; %[1]s is the ID.
-	method, path, done string
+	// The call for one push; %[1]s is the ID.
+	method, path string
+	// done is what is printed after it.
+	done func(ctx context.Context, client *pushClient, id string) string
 }
 
 func newPushOperationCommand(o pushOperation) *cobra.Command {
@@ -40,7 +43,7 @@ func newPushOperationCommand(o pushOperation) *cobra.Command {
 			if _, _, err := client.call(command.Context(), o.method, fmt.Sprintf(o.path, url.PathEscape(arguments[0])), nil, nil); err != nil {
 				return err
 			}
-			fmt.Fprintf(command.OutOrStdout(), o.done+"\n", arguments[0])
+			fmt.Fprintln(command.OutOrStdout(), o.done(command.Context(), client, arguments[0]))
 			return nil
 		},
 	}

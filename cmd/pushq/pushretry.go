@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +24,24 @@ is 1 if nothing of what matched was done, or a push met a fault.`,
 		example: `  pushq push retry --status GIVEN_UP --since 2h --error-type SWRVE --error-code 503`,
 		states:  tasks.RetryableStates(),
 		method:  http.MethodPost, path: "/push/%[1]s/retry",
-		done: "%[1]s is in the queue; follow it with: pushq push get %[1]s",
+		done: whereRetried,
 	})
+}
+
+// whereRetried looks where a push is that has just been retried: one that was cancelled may
+// wait for its window again.
+func whereRetried(ctx context.Context, client *pushClient, id string) string {
+	var push struct {
+		Status        tasks.State `json:"status"`
+		NextAttemptAt string      `json:"nextAttemptAt"`
+	}
+	where := "is retried"
+	_, answer, err := client.call(ctx, http.MethodGet, "/push/"+url.PathEscape(id), nil, nil)
+	if err == nil && json.Unmarshal(answer, &push) == nil {
+		where = "is in the queue"
+		if push.Status == tasks.Scheduled {
+			where = "waits for its window, until " + push.NextAttemptAt
+		}
+	}
+	return fmt.Sprintf("%[1]s %[2]s; follow it with: pushq push get %[1]s", id, where)
 }
