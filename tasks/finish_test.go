@@ -324,6 +324,11 @@ func TestKeepMakesTheRecordOutliveAWait(t *testing.T) {
 		s.requireLifetime(testRetention.Dead)
 		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(1000*time.Hour)))
 		s.requireLifetime(1000*time.Hour + testRetention.Dead)
+		claim := Swrve.ClaimKey(s.push.ID)
+		require.Zero(t, client.Exists(t.Context(), claim).Val(), "the push has no key")
+		require.NoError(t, client.Set(t.Context(), claim, "hash", time.Minute).Err())
+		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(1000*time.Hour)))
+		require.Greater(t, client.TTL(t.Context(), claim).Val(), 1000*time.Hour, "else the key can be used for another push meanwhile")
 		s.push.CreatedAt = MillisOf(time.Now().Add(-testRetention.Dead * 2 / 3)) // it has waited for long
 		require.NoError(t, s.records.Keep(t.Context(), s.push, time.Now().Add(time.Minute)))
 		s.requireLifetime(testRetention.Dead)

@@ -216,13 +216,14 @@ func (o *Operator) retry(ctx context.Context, found Report, task *asynq.TaskInfo
 		return err
 	}
 	key := found.Push.notificationKey()
-	if err := o.takeBack(ctx, found, record); err != nil {
+	openSeconds := o.openSeconds(found.Push, opening)
+	if err := o.takeBack(ctx, found, record, openSeconds); err != nil {
 		return err
 	}
 	if key != "" {
 		// Before the task is run: it must not hide what becomes of the push. If others
 		// read that it was sent by now, Begin knows of it.
-		if _, err := writeProcessing(ctx, o.redis, key, o.openSeconds(found.Push)); err != nil {
+		if _, err := writeProcessing(ctx, o.redis, key, openSeconds); err != nil {
 			return fmt.Errorf("%w: %w", ErrIncomplete, err)
 		}
 	}
@@ -294,16 +295,16 @@ func (o *Operator) keyStandsFor(ctx context.Context, push Push) (string, error) 
 }
 
 // takeBack takes the end out of the record, if nothing has happened to the push
-// since it was read.
-func (o *Operator) takeBack(ctx context.Context, found Report, record *Record) error {
+// since it was read. The record and the claim live for openSeconds then.
+func (o *Operator) takeBack(ctx context.Context, found Report, record *Record, openSeconds int64) error {
 	push := found.Push
 	content, err := push.content()
 	if err != nil {
 		return err
 	}
-	keys := append([]string{o.channel.RecordKey(push.ID)}, claimNaming(o.channel, push)...)
+	keys := []string{o.channel.RecordKey(push.ID), o.channel.ClaimKey(push.claimID())}
 	forbids, err := retryScript.Run(ctx, o.redis, keys,
-		push.ID, content, endSeen(record), o.openSeconds(push),
+		push.ID, content, endSeen(record), openSeconds,
 	).StringSlice()
 	switch {
 	case err != nil:
@@ -316,9 +317,11 @@ func (o *Operator) takeBack(ctx context.Context, found Report, record *Record) e
 	return nil
 }
 
-// openSeconds is how long what is kept of a push lives that has not ended.
-func (o *Operator) openSeconds(push Push) int64 {
-	return secondsUntilForgotten(push, o.retention.Dead, time.Now())
+// openSeconds is how long what is kept of a push lives that waits for the given opening;
+// zero is none. That may be long after the time at which the push was first due.
+func (o *Operator) openSeconds(push Push, opening time.Time) int64 {
+	now := time.Now()
+	return max(secondsUntilForgotten(push, o.retention.Dead, now), secondsKept(opening, o.retention.Dead, now))
 }
 
 // notWritten is the error of an action whose first write failed.

@@ -292,6 +292,42 @@ func TestACancelIsTakenBackWhileTheWindowIsClosed(t *testing.T) {
 	}
 }
 
+// What is known of a push must not be forgotten while its task waits for the opening, and
+// its key must not be free for other content.
+func TestACancelThatIsTakenBackIsKeptUntilTheOpening(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2040, 1, 4, 20, 0, 0, 0, time.UTC)
+	opening := time.Date(2040, 1, 5, 8, 0, 0, 0, time.UTC) // 9:00 in Stockholm
+	for name, lose := range map[string]func(d *desk, push Push){
+		"its task is archived": func(*desk, Push) {},
+		"its task is gone": func(d *desk, push Push) {
+			require.NoError(d.t, d.inspector.DeleteTask(Swrve.WindowQueue(), push.ID))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			push := newWindowedPush(time.Now().Add(time.Hour))
+			intake := NewIntake(d.client, Swrve, testRetention)
+			t.Cleanup(intake.Close)
+			accept := func(push Push) error {
+				_, err := intake.Accept(t.Context(), push, true)
+				return err
+			}
+			require.NoError(t, accept(push))
+			require.NoError(t, d.operator(now).Cancel(t.Context(), push.ID))
+			lose(d, push)
+			require.NoError(t, d.operator(now).Retry(t.Context(), push.ID))
+			require.True(t, opening.Equal(d.requireState(Scheduled, push.ID).NextAttemptAt))
+			for _, key := range []string{Swrve.RecordKey(push.ID), Swrve.ClaimKey(push.ID)} {
+				require.Greater(t, d.client.TTL(t.Context(), key).Val(), time.Until(opening), key)
+			}
+			push.Message = "something else"
+			require.ErrorIs(t, accept(push), ErrContentDiffers)
+		})
+	}
+}
+
 // An instant fixes the first try: a push that was cancelled before waits for it again.
 func TestACancelIsTakenBackBeforeItsInstant(t *testing.T) {
 	t.Parallel()

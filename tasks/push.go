@@ -83,15 +83,6 @@ func (p Push) sentClaimKept(retention Retention) time.Duration {
 	return retention.Dead
 }
 
-// claimNaming is the key of the claim that names the push, if there is such a one.
-// Others have the hash of their push's content, and stay ended once it has ended.
-func claimNaming(channel Channel, push Push) []string {
-	if push.ClaimID == "" {
-		return nil
-	}
-	return []string{channel.ClaimKey(push.ClaimID)}
-}
-
 // Windowed reports whether the push has a time of its own to wait for.
 func (p Push) Windowed() bool { return p.CronExpression != "" }
 

@@ -112,7 +112,7 @@ func (r *Records) Begin(ctx context.Context, attempting Attempting) (Begun, erro
 	}
 	keys := []string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.BrakeKey()}
 	if attempting.Again {
-		keys = append(keys, claimNaming(r.channel, push)...)
+		keys = append(keys, r.channel.ClaimKey(push.claimID()))
 	}
 	reply, err := beginScript.Run(ctx, r.redis, keys,
 		push.ID, content, attempting.Token, attempting.Interrupted.Milliseconds(), attempting.MaxAttempts,
@@ -248,7 +248,7 @@ func (r *Records) Reopen(ctx context.Context, push Push) (reopened bool, err err
 	if err != nil {
 		return false, err
 	}
-	keys := append([]string{r.channel.RecordKey(push.ID), r.channel.DeadKey()}, claimNaming(r.channel, push)...)
+	keys := []string{r.channel.RecordKey(push.ID), r.channel.DeadKey(), r.channel.ClaimKey(push.claimID())}
 	reopened, err = reopenScript.Run(ctx, r.redis, keys, push.ID, content, r.openSeconds(push)).Bool()
 	if err != nil {
 		return false, fmt.Errorf("reopen the record of push %s: %w", push.ID, err)
@@ -256,7 +256,7 @@ func (r *Records) Reopen(ctx context.Context, push Push) (reopened bool, err err
 	return reopened, nil
 }
 
-// Keep makes the record, if there is one, and the claim that names the push outlive a
+// Keep makes the record and the claim of the idempotency key, if there are such, outlive a
 // wait until the given time. Both live for the retention of dead pushes after the push is
 // due, or longer; while that is far off, nothing is done.
 func (r *Records) Keep(ctx context.Context, push Push, until time.Time) error {
@@ -264,12 +264,10 @@ func (r *Records) Keep(ctx context.Context, push Push, until time.Time) error {
 	if until.Add(r.retention.Dead / 2).Before(forgotten) {
 		return nil
 	}
-	lifetime := max(time.Until(until), 0) + r.retention.Dead
+	lifetime := time.Duration(secondsKept(until, r.retention.Dead, time.Now())) * time.Second
 	pipe := r.redis.Pipeline()
 	pipe.Expire(ctx, r.channel.RecordKey(push.ID), lifetime)
-	for _, claim := range claimNaming(r.channel, push) {
-		pipe.Expire(ctx, claim, lifetime)
-	}
+	pipe.Expire(ctx, r.channel.ClaimKey(push.claimID()), lifetime)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("keep the record of push %s: %w", push.ID, err)
 	}
@@ -311,8 +309,13 @@ func (r *Records) openSeconds(push Push) int64 {
 // dead pushes, and never less than that retention: a push may wait long for
 // its turn.
 func secondsUntilForgotten(push Push, dead time.Duration, now time.Time) int64 {
-	wait := max(push.due().Time().Sub(now), 0)
-	return seconds(wait + dead)
+	return secondsKept(push.due().Time(), dead, now)
+}
+
+// secondsKept counts from now to the given time, if that is to come, plus the retention of
+// dead pushes.
+func secondsKept(until time.Time, dead time.Duration, now time.Time) int64 {
+	return seconds(max(until.Sub(now), 0) + dead)
 }
 
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

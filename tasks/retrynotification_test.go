@@ -153,7 +153,7 @@ func TestARetryLeavesTheMessageAlone(t *testing.T) {
 		require.NoError(t, err)
 		record, err := n.records.Get(t.Context(), id)
 		require.NoError(t, err)
-		require.NoError(t, operator.takeBack(t.Context(), report, record)) // and then the process dies
+		require.NoError(t, operator.takeBack(t.Context(), report, record, operator.openSeconds(report.Push, time.Time{}))) // and then the process dies
 		require.NoError(t, operator.Retry(t.Context(), id))
 		task, err := n.inspect.GetTaskInfo(FCM.ImmediateQueue(), id)
 		require.NoError(t, err)

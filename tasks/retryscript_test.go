@@ -15,7 +15,7 @@ import (
 func (s *story) retryRecord(seen Millis) string {
 	content, err := s.push.content()
 	require.NoError(s.t, err)
-	forbids, err := retryScript.Run(s.ctx, s.client, []string{Swrve.RecordKey(s.push.ID)},
+	forbids, err := retryScript.Run(s.ctx, s.client, []string{Swrve.RecordKey(s.push.ID), Swrve.ClaimKey(s.push.ID)},
 		s.push.ID, content, int64(seen), seconds(testRetention.Dead)).StringSlice()
 	require.NoError(s.t, err)
 	require.Empty(s.t, forbids[1])

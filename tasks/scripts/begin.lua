@@ -3,8 +3,7 @@
 -- KEYS[1] record of the push
 -- KEYS[2] index of dead pushes
 -- KEYS[3] brake of the channel
--- KEYS[4] claim of the idempotency key, if it names its push (notify.go) and ARGV[7] is
---         '1': it does so again then, as that of a push under way
+-- KEYS[4] claim of the idempotency key, if ARGV[7] is '1' (record.lua: take_back_claim)
 -- ARGV[1] push id
 -- ARGV[2] push, as JSON
 -- ARGV[3] token of the handler run

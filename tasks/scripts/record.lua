@@ -93,12 +93,16 @@ local function close_interrupted(attempts, milliseconds)
   return #attempts
 end
 
+-- Whether the claim of an idempotency key names its push (notify.go), and so may name
+-- another one by now. The key of any other claim ends in the push's id, and its text is the
+-- hash of the content.
+local function names_push(claim_key, id) return string.sub(claim_key, -#id) ~= id end
+
 -- Marks the claim of an idempotency key, if there is one, as that of a push that has
--- ended, and gives it so long to live. A claim whose key does not end in the push's id
--- names its push (notify.go), and may name another one by now.
+-- ended, and gives it so long to live.
 local function mark_claim(claim_key, id, seconds)
   local claim = read_text(claim_key)
-  if claim and (string.sub(claim_key, -#id) == id or starts_with(claim, id)) then
+  if claim and (not names_push(claim_key, id) or starts_with(claim, id)) then
     if string.sub(claim, -6) ~= ' ended' then claim = claim .. ' ended' end
     redis.call('SET', claim_key, claim, 'EX', seconds)
   end
@@ -107,14 +111,19 @@ end
 -- Makes the claim of a push that is under way live as long as its record, if it is one
 -- that names its push. Others are for as long as they were made for.
 local function keep_claim(claim_key, id, seconds)
-  if string.sub(claim_key, -#id) ~= id and read_text(claim_key) == id then
+  if names_push(claim_key, id) and read_text(claim_key) == id then
     redis.call('EXPIRE', claim_key, seconds)
   end
 end
 
--- Makes a claim that names its push say that the push is under way again. Returns the
--- push that the claim stands for if that is another one; then nothing changes.
+-- Keeps the claim of a push that is under way again. One that names its push says so, and
+-- is made anew if need be; any other stays marked as ended, if there is one. Returns the push
+-- that the claim stands for if that is another one; then nothing changes.
 local function take_back_claim(claim_key, id, seconds)
+  if not names_push(claim_key, id) then
+    redis.call('EXPIRE', claim_key, seconds)
+    return
+  end
   local claim = read_text(claim_key)
   if claim and claim ~= id and claim ~= id .. ' ended' then return string.match(claim, '^%S+') end
   redis.call('SET', claim_key, id, 'EX', seconds)
@@ -134,9 +143,9 @@ local function end_record(record, ending, id, dead_key, dead_seconds, claim_key,
 end
 
 -- Takes back a record's end and gives it a budget of one attempt. Returns false if the
--- claim, if there is one, stands for another push by now; then nothing changes.
+-- claim stands for another push by now; then nothing changes.
 local function allow_one_more(record, id, dead_key, claim_key, seconds)
-  if claim_key and take_back_claim(claim_key, id, seconds) then return false end
+  if take_back_claim(claim_key, id, seconds) then return false end
   record['end'] = nil
   record.endedAt = nil
   record.budgetFrom = #(record.attempts or {})

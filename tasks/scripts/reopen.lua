@@ -3,8 +3,7 @@
 --
 -- KEYS[1] record of the push
 -- KEYS[2] index of dead pushes
--- KEYS[3] claim of the idempotency key, if it names its push (notify.go): it does so again
---         then, as that of a push under way
+-- KEYS[3] claim of the idempotency key (record.lua: take_back_claim)
 -- ARGV[1] push id
 -- ARGV[2] push, as JSON
 -- ARGV[3] seconds that the record lives until the push ends

@@ -3,8 +3,7 @@
 -- so that a retry that is cut short can be repeated by whoever lists that.
 --
 -- KEYS[1] record of the push
--- KEYS[2] claim of the idempotency key, if it names its push (notify.go): it does so
---         again then, as that of a push under way. Other claims stay as they are.
+-- KEYS[2] claim of the idempotency key (record.lua: take_back_claim)
 -- ARGV[1] push id
 -- ARGV[2] push, as JSON
 -- ARGV[3] time of the end that the caller has seen, in milliseconds; 0 for none
@@ -22,7 +21,7 @@ for _, attempt in ipairs(attempts) do
   if attempt.status == 'OK' then return {'SENT', ''} end
 end
 if record['end'] and (record.endedAt or 0) ~= tonumber(ARGV[3]) then return {record['end'], ''} end
-local other = KEYS[2] and take_back_claim(KEYS[2], ARGV[1], ARGV[4])
+local other = take_back_claim(KEYS[2], ARGV[1], ARGV[4])
 if other then return {'', other} end
 if not stored then return {'', ''} end
 
