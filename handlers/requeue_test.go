@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"pushq/internal/limiter"
@@ -165,6 +166,62 @@ func TestARequeuedPushWaitsAndItsWorkerDies(t *testing.T) {
 	require.NoError(t, w.inspector.RunTask("swrve", id))
 	requireRows(t, []row{refused(503, "Service"), okRow}, w.await(id, tasks.Sent, 2).Attempts, "one more")
 	require.EqualValues(t, 4, runs.Load())
+}
+
+// Redis may fail to answer just when the one more attempt begins: an operator has run the
+// push again all the same.
+func TestARequeuedPushWhoseAttemptCannotBeginAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, carriedOut := range map[string]bool{"not begun": false, "begun, without an answer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, swrvesim.Config{})
+			cut := &againCut{carriedOut: carriedOut}
+			client := w.redis.Client(t)
+			client.AddHook(cut)
+			w.work(workforce{maxAttempts: 1, recordsClient: client})
+			id := w.acceptFor("503x1-")
+			w.await(id, tasks.GivenUp, 1)
+			w.awaitText("swrve", id, "given up: SWRVE 503")
+			require.NoError(t, w.inspector.RunTask("swrve", id))
+			sent := w.await(id, tasks.Sent, 2).Attempts
+			requireRows(t, []row{refused(503, "Service"), okRow}, []tasks.Attempt{sent[0], sent[len(sent)-1]}, "one more")
+			require.Len(t, w.requests("503x1-"), 2)
+			require.True(t, cut.done.Load())
+		})
+	}
+}
+
+// againCut fails the first call of Begin that begins an attempt after the end.
+type againCut struct {
+	carriedOut bool
+	done       atomic.Bool
+}
+
+func (c *againCut) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *againCut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (c *againCut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		const keys = 4 // begin.lua has as many only then
+		arguments := command.Args()
+		begins := len(arguments) > 3+keys && arguments[2] == keys && arguments[5] == tasks.Swrve.BrakeKey()
+		if !begins || c.done.Load() {
+			return next(ctx, command)
+		}
+		if c.carriedOut {
+			if err := next(ctx, command); err != nil {
+				return err // the script is not loaded yet: the next call has it
+			}
+		}
+		c.done.Store(true)
+		err := errors.New("i/o timeout")
+		command.SetErr(err)
+		return err
+	}
 }
 
 // requireOnlyFailures asks asynq's statistics, in which every archived task

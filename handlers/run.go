@@ -157,7 +157,7 @@ func windowDeferral(opening time.Time) *deferral {
 // or once more after a service has been dead for long.
 func (r *run) putBack(ctx context.Context, deferred *deferral) error {
 	err := r.records.Keep(ctx, r.push, deferred.until)
-	if err == nil && r.begun.Attempt == 0 { // Begin has not looked whether the push is at its end
+	if err == nil && r.begun.Attempt <= 0 { // Begin has not told whether the push is at its end
 		var ended error
 		if ended, err = r.endOrReopen(ctx); ended != nil {
 			return ended
