@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -258,19 +257,11 @@ func (n *Notification) readMetadata(value jsontext.Value) string {
 	return ""
 }
 
-// asksForTheSame reports whether two messages are for the same user, device and text, and
-// say the same about it. How JSON writes it makes no difference, and the trace is none of
-// it: a sender that repeats a message may do so in another trace.
+// asksForTheSame reports whether two messages are for the same user, device and text. How
+// JSON writes it makes no difference. The trace and the metadata are none of it, for nothing
+// that is sent depends on them: a sender that repeats a message may do so in another trace,
+// and with the time of the repetition.
 func (n Notification) asksForTheSame(other Notification) bool {
 	return n.UserID == other.UserID && n.NotificationType == other.NotificationType && n.Recipient == other.Recipient &&
-		n.TemplateCode == other.TemplateCode && n.Language == other.Language &&
-		maps.Equal(n.Variables, other.Variables) && reflect.DeepEqual(decodedJSON(n.Metadata), decodedJSON(other.Metadata))
-}
-
-// decodedJSON keeps numbers as they are written.
-func decodedJSON(text json.RawMessage) (value any) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	_ = decoder.Decode(&value) // it is JSON
-	return value
+		n.TemplateCode == other.TemplateCode && n.Language == other.Language && maps.Equal(n.Variables, other.Variables)
 }
