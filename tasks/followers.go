@@ -56,7 +56,14 @@ func AddFollowers(ctx context.Context, client redis.UniversalClient, channel Cha
 	if len(fields) == 0 {
 		return nil
 	}
-	if err := client.HSet(ctx, channel.FollowersKey(), fields).Err(); err != nil {
+	key := channel.FollowersKey()
+	err := client.HSet(ctx, key, fields).Err()
+	if isWrongType(err) { // as record.lua, which writes over it too
+		if err = client.Del(ctx, key).Err(); err == nil {
+			err = client.HSet(ctx, key, fields).Err()
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("add the followers of channel %s: %w", channel.Name, err)
 	}
 	return nil

@@ -127,6 +127,50 @@ func TestAPushIsDeliveredWhateverItsKeysHold(t *testing.T) {
 	}
 }
 
+// The outcome of an attempt is recorded before the followers are told: a worker would repeat
+// that for ever.
+func TestEndsAreToldWhateverTheKeysOfFollowersHold(t *testing.T) {
+	for name, key := range map[string]string{"followers": Swrve.FollowersKey(), "stream": Swrve.FollowKey("ends")} {
+		t.Run(name, func(t *testing.T) {
+			onEachRedis(t, func(t *testing.T, client *redis.Client) {
+				followers := Followers{Ends: []string{"ends"}}
+				told := func() int64 { return client.XLen(t.Context(), Swrve.FollowKey("ends")).Val() }
+				for end, what := range map[string]func(s *story){
+					"failed": func(s *story) { s.begun("a"); s.fail("a", Failed) },
+					"sent at once": func(s *story) {
+						s.begun("a")
+						require.NoError(t, errorOf(s.records.Finish(t.Context(), s.push, sent("a"), Sent)))
+					},
+				} {
+					require.NoError(t, client.Set(t.Context(), key, "of others", 0).Err())
+					s := newStory(t, client)
+					s.records.Followers = followers
+					what(s)
+					require.EqualValues(t, 1, told(), end)
+					known, err := ReadFollowers(t.Context(), client, Swrve)
+					require.NoError(t, err)
+					require.Equal(t, followers, known, end)
+					require.NoError(t, client.Del(t.Context(), Swrve.FollowKey("ends")).Err())
+				}
+
+				require.NoError(t, client.Set(t.Context(), key, "of others", 0).Err())
+				s := newStory(t, client)
+				if key == Swrve.FollowersKey() {
+					require.Equal(t, string(Cancelled), s.cancelRecord(0), "without followers of its own")
+					require.NoError(t, client.Set(t.Context(), key, "of others", 0).Err())
+				} else {
+					require.Equal(t, string(Cancelled), s.cancelRecord(0))
+					require.EqualValues(t, 1, told())
+				}
+				require.NoError(t, AddFollowers(t.Context(), client, Swrve, followers))
+				known, err := ReadFollowers(t.Context(), client, Swrve)
+				require.NoError(t, err)
+				require.Equal(t, followers, known)
+			})
+		})
+	}
+}
+
 func TestARecordThatIsNoneIsWrittenAnew(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
 		for _, stored := range []string{"{", "5", `{"push":`, ""} {

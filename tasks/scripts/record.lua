@@ -57,14 +57,24 @@ local function store_record(key, push, record, seconds)
   return text
 end
 
+-- Calls a command for a key, and once more without the key if that is of another type.
+local function write_over(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) ~= 'table' or not reply.err then return reply end
+  if string.find(reply.err, 'WRONGTYPE', 1, true) then redis.call('DEL', key) end
+  return redis.call(command, key, ...)
+end
+
 -- Tells those who follow the channel what has become of a push. The hash followers_key has
 -- their names, and what each is told: 'ends', or 'attempts', which is of ends too. A
 -- follower's stream is the hash's key with ':' and the name behind it. own are the followers
 -- that the caller's configuration names, as 'name told name told': those that the hash
--- lacks are added, for Redis may have lost it.
+-- lacks are added, for Redis may have lost it. What somebody has put there of another type,
+-- for the hash or a stream, is written over: the outcome is recorded by now, and the worker
+-- would repeat the call for ever.
 local function tell(followers_key, own, id, text, ended)
   local followers = {}
-  local fields = redis.call('HGETALL', followers_key)
+  local fields = write_over('HGETALL', followers_key)
   for place = 1, #fields, 2 do followers[fields[place]] = fields[place + 1] end
   for name, told in string.gmatch(own, '(%S+) (%S+)') do
     if not followers[name] then
@@ -74,7 +84,7 @@ local function tell(followers_key, own, id, text, ended)
   end
   for name, told in pairs(followers) do
     if ended or told == 'attempts' then
-      redis.call('XADD', followers_key .. ':' .. name, '*', 'id', id, 'record', text)
+      write_over('XADD', followers_key .. ':' .. name, '*', 'id', id, 'record', text)
     end
   end
 end
