@@ -75,15 +75,16 @@ func TestANotificationOfOtherContentUnderAKeyInUse(t *testing.T) {
 	require.JSONEq(t, notification, s.stored())
 }
 
-// The caller learns that nothing was stored and that repeating it changes nothing, and the
-// log names the key.
+// The caller learns that nothing was stored and that repeating it changes nothing, and both
+// the answer and the log name the key.
 func TestANotificationWhoseKeyIsUnusable(t *testing.T) {
 	t.Parallel()
 	s := startNotifications(t)
 	require.NoError(t, s.client.HSet(t.Context(), tasks.IdempotencyStateKey("notif_1"), "of", "others").Err())
 	got := s.notify(notification)
 	require.Equal(t, http.StatusInternalServerError, got.status)
-	require.Contains(t, got.problem.Detail, "was not accepted")
+	require.Contains(t, got.problem.Detail, "idempotency:notif_1")
+	require.Contains(t, got.problem.Detail, "Nothing was done")
 	require.Empty(t, got.header.Get("Retry-After"))
 	require.Contains(t, s.log.String(), "idempotency:notif_1: WRONGTYPE")
 	require.Equal(t, http.StatusAccepted, s.notify(strings.Replace(notification, "notif_1", "notif_2", 1)).status)

@@ -84,6 +84,7 @@ func problemFor(err error) *problem {
 	var reused *tasks.ReusedKeyError
 	var superseded *tasks.SupersededError
 	var wrongMessage *tasks.InvalidNotificationError
+	var unusable *tasks.UnusableKeyError
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -96,9 +97,9 @@ func problemFor(err error) *problem {
 	case errors.As(err, &reused):
 		return newProblem(http.StatusConflict, "idempotency-key-reused", "Conflict",
 			fmt.Sprintf("This %s was used before with other content: it stands for push %s.", cmp.Or(reused.Field, "idempotency key"), reused.Push))
-	case errors.Is(err, tasks.ErrUnusableKey):
+	case errors.As(err, &unusable):
 		return newProblem(http.StatusInternalServerError, "internal", "Internal error",
-			"The queue has something under a key of this push that pushq cannot have written. The push was not accepted, and will not be before that key, which the log names, is deleted.")
+			fmt.Sprintf("Redis has something under the key %s that pushq cannot have written. Nothing was done, and this will not work before somebody deletes that key.", unusable.Key))
 	case errors.As(err, &wrongState):
 		p := newProblem(http.StatusConflict, "wrong-state", "Conflict",
 			fmt.Sprintf("A push that is %s cannot be %s.", wrongState.State, wrongState.Action))

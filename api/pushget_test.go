@@ -53,6 +53,25 @@ func TestGetPendingPush(t *testing.T) {
 		`","message":"`+message+`","cronExpression":null,"timeZone":null,"traceId":null,"createdAt":"TIME","nextAttemptAt":null,"attempts":[]}`+"\n", body)
 }
 
+// To look again would not help: the answer says which key must go.
+func TestGetPushWhoseKeyIsUnusable(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	for what, keyOf := range map[string]func(id string) string{
+		"record": tasks.Swrve.RecordKey,
+		"task":   func(id string) string { return "asynq:{swrve}:t:" + id },
+	} {
+		id := s.accept(push())
+		key := keyOf(id)
+		require.NoError(t, s.client.Del(t.Context(), key).Err())
+		require.NoError(t, s.client.LPush(t.Context(), key, "of others").Err())
+		got := s.get("/push/" + id)
+		require.Equal(t, http.StatusInternalServerError, got.status, what)
+		require.Contains(t, got.problem.Detail, key+" that pushq cannot have written", what)
+		require.Empty(t, got.header.Get("Retry-After"), what)
+	}
+}
+
 func TestGetScheduledPush(t *testing.T) {
 	t.Parallel()
 	s := startService(t)

@@ -80,7 +80,7 @@ func (i *Intake) checkRepetition(ctx context.Context, id string, notification No
 		return nil // it was sent, and has been forgotten
 	}
 	if err != nil {
-		return aboutKey(i.channel.RecordKey(id), err)
+		return err
 	}
 	stored, err := ParseNotification(earlier.Push.Notification)
 	if err != nil {
@@ -131,7 +131,7 @@ func (i *Intake) claimKey(ctx context.Context, push Push, key string) (claimedKe
 		}
 		id, ended := strings.CutSuffix(claim, claimEnded)
 		if claim != "" && !ValidID(id) {
-			return claimedKey{}, fmt.Errorf("%w: %s: it names no push", ErrUnusableKey, i.channel.ClaimKey(push.ClaimID))
+			return claimedKey{}, &UnusableKeyError{Key: i.channel.ClaimKey(push.ClaimID), Cause: errors.New("it names no push")}
 		}
 		if state == IdempotencySent {
 			return claimedKey{id: id, sent: true}, nil
@@ -184,7 +184,7 @@ func (i *Intake) readKey(ctx context.Context, push Push, key string) (state, cla
 func (i *Intake) sentLately(ctx context.Context, id string, now Millis) (bool, error) {
 	record, err := NewRecords(i.redis, i.channel, i.retention).Get(ctx, id)
 	if err != nil || record == nil {
-		return false, aboutKey(i.channel.RecordKey(id), err)
+		return false, err
 	}
 	return record.End == Sent && now.Time().Sub(record.EndedAt.Time()) < idempotencyKept, nil
 }

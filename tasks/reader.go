@@ -40,7 +40,8 @@ func NewReader(client redis.UniversalClient, channel Channel, records *Records) 
 }
 
 // Get reports on one push. ErrNotFound if there is none, whatever the form of
-// the id; ErrUnreadable if Redis could not tell.
+// the id; ErrUnreadable if Redis could not tell; an *UnusableKeyError if what is stored is
+// not pushq's.
 func (r *Reader) Get(ctx context.Context, id string) (Report, error) {
 	if !ValidID(id) {
 		return Report{}, ErrNotFound
@@ -107,6 +108,9 @@ func (r *Reader) task(queue, id string) (*asynq.TaskInfo, error) {
 	task, err := r.inspector.GetTaskInfo(queue, id)
 	if errors.Is(err, asynq.ErrTaskNotFound) {
 		return nil, nil
+	}
+	if isWrongType(err) {
+		return nil, aboutKey(asynqTaskKey(queue, id), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read task %s of queue %s: %w: %w", id, queue, ErrUnreadable, err)

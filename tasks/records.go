@@ -274,19 +274,21 @@ func (r *Records) Keep(ctx context.Context, push Push, until time.Time) error {
 	return nil
 }
 
-// Get returns the record of a push, or nil if there is none.
+// Get returns the record of a push, or nil if there is none. The error is an
+// *UnusableKeyError if what is stored is no record, or ErrUnreadable.
 func (r *Records) Get(ctx context.Context, id string) (*Record, error) {
 	stored, err := r.redis.Get(ctx, r.channel.RecordKey(id)).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
 	if isWrongType(err) {
-		return nil, fmt.Errorf("%w of push %s: %w", errUndecodable, id, err)
+		return nil, aboutKey(r.channel.RecordKey(id), fmt.Errorf("%w of push %s: %w", errUndecodable, id, err))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the record of push %s: %w: %w", id, ErrUnreadable, err)
 	}
-	return decodeRecord(id, stored)
+	record, err := decodeRecord(id, stored)
+	return record, aboutKey(r.channel.RecordKey(id), err)
 }
 
 var errUndecodable = errors.New("cannot decode the record")

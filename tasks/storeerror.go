@@ -82,11 +82,24 @@ func recovered(err *error) {
 // wraps the error of a command in a script into one of the script.
 func isWrongType(err error) bool { return firstIn(err, []string{"WRONGTYPE "}) != "" }
 
-// aboutKey returns an error that matches ErrUnusableKey and names the key, if what is
-// under the key is why a command for it failed, and otherwise err as it is.
+// An UnusableKeyError matches ErrUnusableKey, and names the key.
+type UnusableKeyError struct {
+	Key   string
+	Cause error
+}
+
+func (e *UnusableKeyError) Error() string {
+	return fmt.Sprintf("%v: %s: %v", ErrUnusableKey, e.Key, e.Cause)
+}
+
+// Unwrap makes it match ErrUnusableKey, and its cause.
+func (e *UnusableKeyError) Unwrap() []error { return []error{ErrUnusableKey, e.Cause} }
+
+// aboutKey returns an *UnusableKeyError if what is under the key is why a command for it
+// failed, and otherwise err as it is.
 func aboutKey(key string, err error) error {
 	if isWrongType(err) || errors.Is(err, errUndecodable) {
-		return fmt.Errorf("%w: %s: %w", ErrUnusableKey, key, err)
+		return &UnusableKeyError{Key: key, Cause: err}
 	}
 	return err
 }

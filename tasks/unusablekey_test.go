@@ -219,7 +219,9 @@ func TestAPushWhoseRecordIsOfAnotherTypeHidesNoOthers(t *testing.T) {
 	require.NoError(t, d.client.Del(t.Context(), d.channel.RecordKey(bad.ID)).Err())
 	require.NoError(t, d.client.HSet(t.Context(), d.channel.RecordKey(bad.ID), "of", "others").Err())
 	_, err := d.reader.Get(t.Context(), bad.ID)
-	require.ErrorIs(t, err, errUndecodable)
+	require.ErrorIs(t, err, ErrUnusableKey)
+	require.ErrorContains(t, err, d.channel.RecordKey(bad.ID))
+	require.NotErrorIs(t, err, ErrUnreadable, "to try again would not help")
 	require.True(t, d.listed(Failed, good.ID))
 	require.False(t, d.listed(Failed, bad.ID))
 }
