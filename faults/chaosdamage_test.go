@@ -127,7 +127,7 @@ var chaosDamages = map[string]func(*chaos){
 	},
 	"a channel is paused": func(c *chaos) {
 		channel := tasks.Channels()[c.random.IntN(2)]
-		_, err := tasks.Pause(c.t.Context(), c.Redis.Client(c.t), channel, 0)
+		_, err := tasks.Pause(c.t.Context(), c.Redis.Client(c.t), channel, byChaos("pause"), 0)
 		c.check(err)
 		c.last(time.Second, 3*time.Second)
 		c.resume(c.Redis.Client(c.t), channel)
@@ -162,7 +162,7 @@ func (c *chaos) mendAll() {
 }
 
 func (c *chaos) resume(client *redis.Client, channel tasks.Channel) {
-	_, err := tasks.Resume(c.t.Context(), client, channel)
+	_, err := tasks.Resume(c.t.Context(), client, channel, byChaos("resume"))
 	c.check(err)
 }
 
@@ -207,4 +207,8 @@ func (c *chaos) call(method, path, body string) bool {
 		c.t.Fatalf("%s %s was answered %d", method, path, response.StatusCode)
 		return false
 	}
+}
+
+func byChaos(action string) tasks.OperatorNote {
+	return tasks.OperatorNote{Action: action, By: "chaos", At: tasks.MillisOf(time.Now())}
 }

@@ -395,12 +395,12 @@ func TestQueuesThatAreNotAsTheyShouldBe(t *testing.T) {
 		t.Run("paused", func(t *testing.T) {
 			t.Parallel()
 			w := newWardOf(t, channel)
-			_, err := Pause(t.Context(), w.client, channel, 0)
+			_, err := Pause(t.Context(), w.client, channel, OperatorNote{Action: "pause", By: "alice", At: MillisOf(time.Now())}, 0)
 			require.NoError(t, err)
 			found := w.examine(true) // somebody did it on purpose
 			require.True(t, found["paused "+queue].Left())
 			require.Equal(t, map[Channel]string{Swrve: "pushq resume", FCM: "pushq resume --channel fcm"}[channel], found["paused "+channel.WindowQueue()].Repair)
-			_, err = Resume(t.Context(), w.client, channel)
+			_, err = Resume(t.Context(), w.client, channel, OperatorNote{Action: "resume", By: "alice", At: MillisOf(time.Now())})
 			require.NoError(t, err)
 			require.Empty(t, w.examine(false))
 		})

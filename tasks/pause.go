@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -28,18 +30,22 @@ type QueueStatus struct {
 // until Resume, whatever process they are in. New pushes are still accepted,
 // and what a worker has taken already is finished. A pause that is to last for a
 // while (0 is one without an end) is ended by Redis itself, which forgets the key: no
-// process is needed for that. It takes the place of an earlier pause. The sizes are those
-// right after it.
-func Pause(ctx context.Context, client redis.UniversalClient, channel Channel, lasts time.Duration) ([]QueueStatus, error) {
+// process is needed for that. It takes the place of an earlier pause. The note says who
+// pauses. The sizes are those right after it.
+func Pause(ctx context.Context, client redis.UniversalClient, channel Channel, note OperatorNote, lasts time.Duration) ([]QueueStatus, error) {
+	if err := WriteOperatorNote(ctx, client, channel, NotePause, note); err != nil {
+		return nil, err
+	}
 	return eachQueue(channel, func(queue string) (QueueStatus, error) {
 		// The value is the one that asynq's Inspector writes, which only looks whether the
-		// key is there, and takes a second pause for an error.
-		err := client.SetArgs(ctx, asynqPausedKey(queue), time.Now().Unix(), redis.SetArgs{TTL: lasts, Get: true}).Err()
+		// key is there, and takes a second pause for an error. Here it is the note's time, by
+		// which IsNotedBy knows the pause again.
+		err := client.SetArgs(ctx, asynqPausedKey(queue), note.At.Time().Unix(), redis.SetArgs{TTL: lasts, Get: true}).Err()
 		first := errors.Is(err, redis.Nil) // there was no value before
 		if err != nil && !first {
 			return QueueStatus{}, fmt.Errorf("pause queue %s: %w", queue, err)
 		}
-		status, err := readStatus(ctx, client, queue)
+		status, err := ReadQueueStatus(ctx, client, queue)
 		status.Changed = first
 		return status, err
 	})
@@ -47,10 +53,13 @@ func Pause(ctx context.Context, client redis.UniversalClient, channel Channel, l
 
 // Resume lets workers take pushes from both queues of the channel again. The
 // sizes are those right before, which is what has gathered: workers begin to
-// take it at once.
-func Resume(ctx context.Context, client redis.UniversalClient, channel Channel) ([]QueueStatus, error) {
+// take it at once. The note says who resumes.
+func Resume(ctx context.Context, client redis.UniversalClient, channel Channel, note OperatorNote) ([]QueueStatus, error) {
+	if err := WriteOperatorNote(ctx, client, channel, NotePause, note); err != nil {
+		return nil, err
+	}
 	return eachQueue(channel, func(queue string) (QueueStatus, error) {
-		status, err := readStatus(ctx, client, queue)
+		status, err := ReadQueueStatus(ctx, client, queue)
 		if err != nil {
 			return QueueStatus{}, err
 		}
@@ -75,7 +84,8 @@ func eachQueue(channel Channel, change func(queue string) (QueueStatus, error)) 
 	return all, nil
 }
 
-func readStatus(ctx context.Context, client redis.UniversalClient, queue string) (QueueStatus, error) {
+// ReadQueueStatus returns what there is of a queue, whether asynq knows it or not.
+func ReadQueueStatus(ctx context.Context, client redis.UniversalClient, queue string) (QueueStatus, error) {
 	pipe := client.Pipeline()
 	pause := readPause(ctx, pipe, queue)
 	pending := sizeOf(ctx, pipe, queue, asynq.TaskStatePending)
@@ -97,6 +107,14 @@ type QueuePause struct {
 	Queue string
 	// Lasts is how long it goes on by itself; 0 is until somebody ends it.
 	Lasts time.Duration
+
+	began string // as it is stored: seconds since 1970
+}
+
+// IsNotedBy reports whether the note is about this pause. asynq's tools leave none, so the
+// latest note may be about an earlier pause.
+func (p QueuePause) IsNotedBy(note OperatorNote) bool {
+	return strings.HasPrefix(note.Action, NotePause) && p.began == strconv.FormatInt(note.At.Time().Unix(), 10)
 }
 
 // Pauses returns those of the channel's queues that somebody has paused.
@@ -105,11 +123,12 @@ func Pauses(ctx context.Context, client redis.UniversalClient, channel Channel) 
 	for _, queue := range channel.Queues() {
 		pipe := client.Pipeline()
 		pause := readPause(ctx, pipe, queue)
-		if _, err := pipe.Exec(ctx); err != nil {
+		began := pipe.Get(ctx, asynqPausedKey(queue))
+		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 			return nil, fmt.Errorf("tell whether queue %s is paused: %w: %w", queue, ErrUnreadable, err)
 		}
 		if pause.holds() {
-			all = append(all, QueuePause{Queue: queue, Lasts: pause.lasts()})
+			all = append(all, QueuePause{Queue: queue, Lasts: pause.lasts(), began: began.Val()})
 		}
 	}
 	return all, nil

@@ -60,7 +60,7 @@ func ExamineOtherQueues(ctx context.Context, client redis.UniversalClient) (find
 		if ours || served[queue] {
 			continue
 		}
-		status, err := readStatus(ctx, client, queue)
+		status, err := ReadQueueStatus(ctx, client, queue)
 		if err != nil {
 			return findings, err
 		}
@@ -91,7 +91,7 @@ func (d *Doctor) examineQueues(ctx context.Context, fix bool) (findings []Findin
 			}
 			findings = append(findings, finding)
 		}
-		status, err := readStatus(ctx, d.redis, queue)
+		status, err := ReadQueueStatus(ctx, d.redis, queue)
 		if err != nil {
 			return findings, err
 		}
@@ -201,11 +201,11 @@ func (d *Doctor) expiredLeases(ctx context.Context, queue string, served bool) (
 func (d *Doctor) pausedBy(ctx context.Context, status QueueStatus) string {
 	text := "somebody has paused the queue"
 	note, noteErr := ReadOperatorNote(ctx, d.redis, d.channel, NotePause)
-	since, err := d.redis.Get(ctx, asynqPausedKey(status.Queue)).Int64()
-	// asynq's tools leave no note: an earlier one is about another pause.
-	const together = time.Minute
-	if noteErr == nil && err == nil && note.At.Time().Sub(time.Unix(since, 0)).Abs() < together {
-		text = fmt.Sprintf("%s has paused the queue at %s", note.By, note.At.Time().Format(time.RFC3339))
+	pauses, err := Pauses(ctx, d.redis, d.channel)
+	for _, pause := range pauses {
+		if noteErr == nil && err == nil && pause.Queue == status.Queue && pause.IsNotedBy(note) {
+			text = fmt.Sprintf("%s has paused the queue at %s", note.By, note.At.Time().Format(time.RFC3339))
+		}
 	}
 	if status.Lasts > 0 {
 		text += ", for another " + status.Lasts.Round(time.Second).String()

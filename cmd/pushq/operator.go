@@ -2,14 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/redis/go-redis/v9"
 
 	"pushq/tasks"
 )
@@ -29,9 +26,7 @@ func operatorName() string {
 	return string(name[:min(len(name), longest)]) + "@" + hostName()
 }
 
-// note says in Redis what is about to be done, and by whom: every process logs it.
-func note(ctx context.Context, client redis.UniversalClient, channel tasks.Channel, about, action string) error {
-	return tasks.WriteOperatorNote(ctx, client, channel, about, tasks.OperatorNote{
-		Action: action, By: operatorName(), At: tasks.MillisOf(time.Now()),
-	})
+// operatorNote says what is about to be done, and by whom: every process logs it.
+func operatorNote(action string) tasks.OperatorNote {
+	return tasks.OperatorNote{Action: action, By: operatorName(), At: tasks.MillisOf(time.Now())}
 }

@@ -32,6 +32,7 @@ func newOperatorWatch(client redis.UniversalClient, channels []tasks.Channel, lo
 type operatorState struct {
 	paused              []string // queues
 	pauseLasts          time.Duration
+	pauseNoted          bool // pauseNote is about this pause
 	pauseNote, paceNote tasks.OperatorNote
 	override            time.Duration // between two requests; 0 is none
 	overrideLasts       time.Duration
@@ -83,12 +84,13 @@ func (w *operatorWatch) read(ctx context.Context, channel tasks.Channel) (state 
 	if err != nil {
 		return state, err
 	}
+	if state.pauseNote, err = tasks.ReadOperatorNote(ctx, w.client, channel, tasks.NotePause); err != nil {
+		return state, err
+	}
 	for _, pause := range pauses {
 		state.paused = append(state.paused, pause.Queue)
 		state.pauseLasts = pause.Lasts
-	}
-	if state.pauseNote, err = tasks.ReadOperatorNote(ctx, w.client, channel, tasks.NotePause); err != nil {
-		return state, err
+		state.pauseNoted = state.pauseNoted || pause.IsNotedBy(state.pauseNote)
 	}
 	if state.paceNote, err = tasks.ReadOperatorNote(ctx, w.client, channel, tasks.NotePace); err != nil {
 		return state, err
@@ -99,37 +101,37 @@ func (w *operatorWatch) read(ctx context.Context, channel tasks.Channel) (state 
 }
 
 func (w *operatorWatch) tellPause(channel tasks.Channel, now, before operatorState) {
-	by := doneBy(now.pauseNote, before.pauseNote)
+	by := doneBy(now.pauseNote, now.pauseNote != before.pauseNote && (now.pauseNoted || len(now.paused) == 0))
 	if len(now.paused) == 0 {
 		w.log.Info("operator", slog.String("action", "resume"), slog.String("channel", channel.Name), by)
 		return
 	}
 	w.log.Warn("operator", slog.String("action", "pause"), slog.String("channel", channel.Name),
-		slog.Any("queues", now.paused), lasts(now.pauseLasts), by)
+		slog.Any("queues", now.paused), lasts(now.pauseLasts, "until pushq resume"), by)
 }
 
 func (w *operatorWatch) tellPace(channel tasks.Channel, now, before operatorState) {
-	by := doneBy(now.paceNote, before.paceNote)
+	by := doneBy(now.paceNote, now.paceNote != before.paceNote)
 	if now.override == 0 {
 		w.log.Info("operator", slog.String("action", "pace reset"), slog.String("channel", channel.Name), by)
 		return
 	}
 	w.log.Warn("operator", slog.String("action", "pace"), slog.String("channel", channel.Name),
-		slog.String("pace", formatPace(now.override)), lasts(now.overrideLasts), by)
+		slog.String("pace", formatPace(now.override)), lasts(now.overrideLasts, "until pushq pace --reset"), by)
 }
 
-// doneBy is who has changed something. Without a new note its time was over, or asynq's tools
-// have done it.
-func doneBy(note, before tasks.OperatorNote) slog.Attr {
-	if note == before {
+// doneBy is who has changed something. If the latest note is not about that, its time was
+// over, or asynq's tools have done it.
+func doneBy(note tasks.OperatorNote, isAboutIt bool) slog.Attr {
+	if !isAboutIt {
 		return slog.String("by", "its time is over, or asynq's tools")
 	}
 	return slog.String("by", note.By)
 }
 
-func lasts(remaining time.Duration) slog.Attr {
+func lasts(remaining time.Duration, otherwise string) slog.Attr {
 	if remaining == 0 {
-		return slog.String("lasts", "until pushq resume")
+		return slog.String("lasts", otherwise)
 	}
 	return slog.String("lasts", remaining.Round(time.Second).String())
 }

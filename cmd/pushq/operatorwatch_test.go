@@ -63,7 +63,25 @@ func TestEveryProcessLogsOnceWhatOperatorsChange(t *testing.T) {
 	told("action=pause ", "queues=[swrve]", `lasts="until pushq resume"`, `by="its time is over, or asynq's tools"`)
 
 	later := w.startReady("api")
-	later.WaitForLine("action=pause", 20*time.Second)
+	require.Contains(t, later.WaitForLine("action=pause", 20*time.Second), `by="its time is over, or asynq's tools"`)
+}
+
+// Whatever somebody has done with pushq before, even a moment ago.
+func TestAPauseByAsynqsToolsIsNobodys(t *testing.T) {
+	t.Parallel()
+	for _, before := range [][][]string{{{"pause"}, {"resume"}}, {{"pause", "--for", "1h"}, {"resume"}}, {{"resume"}}, {}} {
+		w := newWorld(t, swrvesim.Config{})
+		for _, arguments := range before {
+			_, err := w.operate(arguments...)
+			require.NoError(t, err)
+		}
+		client := w.Redis.Client(t)
+		require.NoError(t, tasks.RegisterQueues(t.Context(), client, tasks.Swrve))
+		require.NoError(t, asynq.NewInspectorFromRedisClient(client).PauseQueue("swrve"))
+		_, found := w.doctor()
+		require.Contains(t, found, "somebody has paused the queue: ", before)
+		require.NotContains(t, found, operatorName(), before)
+	}
 }
 
 func TestAPauseEndsByItselfAndSurvivesRestarts(t *testing.T) {

@@ -67,7 +67,7 @@ All this is about the channel swrve, or the one that --channel names.`,
 					if err := configured.check(perSecond); err != nil {
 						return err
 					}
-					if err := note(ctx, redis, channel, tasks.NotePace, fmt.Sprintf("pace %s --for %s", arguments[0], lasts)); err != nil {
+					if err := tasks.WriteOperatorNote(ctx, redis, channel, tasks.NotePace, operatorNote(fmt.Sprintf("pace %s --for %s", arguments[0], lasts))); err != nil {
 						return err
 					}
 					delay := time.Duration(float64(time.Second) / perSecond)
@@ -76,7 +76,7 @@ All this is about the channel swrve, or the one that --channel names.`,
 					}
 				}
 				if reset {
-					if err := note(ctx, redis, channel, tasks.NotePace, "pace --reset"); err != nil {
+					if err := tasks.WriteOperatorNote(ctx, redis, channel, tasks.NotePace, operatorNote("pace --reset")); err != nil {
 						return err
 					}
 					was, err := limiter.ResetOverride(ctx, redis, keys)

@@ -45,8 +45,8 @@ GET /health names the paused queues; a process stays healthy and ready. Every pr
 			}
 			return "pause --for " + lasts.String()
 		},
-		change: func(ctx context.Context, client redis.UniversalClient, channel tasks.Channel) ([]tasks.QueueStatus, error) {
-			return tasks.Pause(ctx, client, channel, lasts)
+		change: func(ctx context.Context, client redis.UniversalClient, channel tasks.Channel, note tasks.OperatorNote) ([]tasks.QueueStatus, error) {
+			return tasks.Pause(ctx, client, channel, note, lasts)
 		},
 	})
 	addDuration(command.Flags(), &lasts, "for", "how long, 1s to 30d (default until pushq resume)")
@@ -72,7 +72,7 @@ type queueAction struct {
 	done                       string       // what is printed of a queue
 	check                      func() error // of the flags
 	noted                      func() string
-	change                     func(context.Context, redis.UniversalClient, tasks.Channel) ([]tasks.QueueStatus, error)
+	change                     func(context.Context, redis.UniversalClient, tasks.Channel, tasks.OperatorNote) ([]tasks.QueueStatus, error)
 }
 
 // queueCommand changes both queues of a channel and says what they hold.
@@ -92,10 +92,7 @@ func queueCommand(q queueAction) *cobra.Command {
 				return err
 			}
 			return withRedis(command, true, func(settings config.Config, clients *redisconn.Clients) error {
-				if err := note(command.Context(), clients.Read, channel, tasks.NotePause, q.noted()); err != nil {
-					return err
-				}
-				queues, err := q.change(command.Context(), clients.Read, channel)
+				queues, err := q.change(command.Context(), clients.Read, channel, operatorNote(q.noted()))
 				for _, queue := range queues {
 					printQueue(command.OutOrStdout(), queue, q.done)
 				}

@@ -16,10 +16,7 @@ func (s *service) pauseOnRefusal(channel tasks.Channel) func(ctx context.Context
 			return err
 		}
 		note := tasks.OperatorNote{Action: "pause", By: "pushq (" + reason + ")", At: tasks.MillisOf(time.Now())}
-		if err := tasks.WriteOperatorNote(ctx, s.clients.Read, channel, tasks.NotePause, note); err != nil {
-			return err
-		}
-		_, err = tasks.Pause(ctx, s.clients.Read, channel, 0)
+		_, err = tasks.Pause(ctx, s.clients.Read, channel, note, 0)
 		return err
 	}
 }
