@@ -161,6 +161,24 @@ func TestDoctorLooksAtEveryChannelThatIsThere(t *testing.T) {
 	require.Equal(t, 1, strings.Count(output, "unserved-queue in queue former\n"), "each is told once")
 }
 
+// A breaker without pushes holds nothing up, and is looked at by the next one.
+func TestDoctorTellsOfBreakersThatHoldPushesUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, swrvesim.Config{})
+	client := w.Redis.Client(t)
+	require.NoError(t, client.HSet(t.Context(), tasks.FCM.BreakerKey(fcmService), "state", "open", "opened", 1_800_000_000_000).Err())
+	require.NoError(t, client.HSet(t.Context(), tasks.FCM.BreakerKey(templateService), "state", "closed", "opened", 1_800_000_000_000).Err())
+	require.NoError(t, client.SAdd(t.Context(), "asynq:queues", "fcm").Err())
+	output, err := w.operateWith(withFCM, "doctor")
+	require.ErrorIs(t, err, errFindings)
+	require.NotContains(t, output, "breaker")
+
+	require.NoError(t, client.LPush(t.Context(), "asynq:{fcm}:pending", "waiting").Err())
+	output, _ = w.operateWith(withFCM, "doctor")
+	require.Contains(t, output, "breaker\n  the circuit breaker of fcm is open, and a call failed last at 2027-01-15T08:00:00Z: 1 pushes of channel fcm wait")
+	require.NotContains(t, output, "breaker of template_service")
+}
+
 // Every fault that an operator meets with notifications, with pushq's tools and asynq's.
 func TestTheNightOfNotifications(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ import (
 	"pushq/config"
 	"pushq/handlers/fcm"
 	"pushq/handlers/swrve"
+	"pushq/internal/breaker"
 	"pushq/internal/redisconn"
 	"pushq/tasks"
 )
@@ -38,7 +39,7 @@ Without --fix nothing is changed. --fix mends what can be mended without sending
   ghost               removes the id of a task that is gone, and stores the push again if its record has it
   misplaced-task      puts the task where it belongs
   stranded-claim      frees the idempotency key
-The other findings need a decision of yours: redis-unfit, redis-warning, redis-full, clock, paused, unserved-queue, expired-lease,
+The other findings need a decision of yours: redis-unfit, redis-warning, redis-full, clock, paused, breaker, unserved-queue, expired-lease,
 archive-near-cap, many-failed, leading-error, unread-stream, aside-stream.
 
 The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after an error.`,
@@ -96,9 +97,50 @@ func examineChannels(ctx context.Context, client redis.UniversalClient, settings
 		more, err := doctor.Examine(ctx, fix)
 		findings = append(findings, more...)
 		failures = append(failures, err)
+		if channel == tasks.FCM {
+			more, err := examineBreakers(ctx, client)
+			findings = append(findings, more...)
+			failures = append(failures, err)
+		}
 	}
 	more, err := tasks.ExamineOtherQueues(ctx, client)
 	return append(findings, more...), errors.Join(append(failures, err)...)
+}
+
+// examineBreakers tells of services that do not work while pushes wait for them. Without
+// pushes nobody looks whether they work again.
+func examineBreakers(ctx context.Context, client redis.UniversalClient) (findings []tasks.Finding, err error) {
+	waiting := int64(0)
+	for _, queue := range tasks.FCM.Queues() {
+		status, err := tasks.ReadQueueStatus(ctx, client, queue)
+		if err != nil {
+			return nil, err
+		}
+		waiting += status.Pending + status.Active + status.Retry
+	}
+	if waiting == 0 {
+		return nil, nil
+	}
+	for _, service := range guardedServices {
+		statuses, err := breaker.ReadStatuses(ctx, client, tasks.FCM.BreakerKey(service))
+		if err != nil {
+			return findings, err
+		}
+		if statuses[0].State == breaker.Closed {
+			continue
+		}
+		finding := tasks.Finding{
+			Fault: "breaker", Count: 1,
+			Meaning: fmt.Sprintf("the circuit breaker of %s is %s, and a call failed last at %s: %d pushes of channel %s wait until it works again",
+				service, strings.ReplaceAll(string(statuses[0].State), "_", " "), statuses[0].Opened.UTC().Format(time.RFC3339), waiting, tasks.FCM.Name),
+			Repair: "nothing here: workers try again by themselves. Look at the service, and at what it answers (pushq push get ID, and the workers' logs)",
+		}
+		if statuses[0].Refused {
+			finding.Repair = "it refuses pushq itself: correct its credentials (fcm.serviceAccount, template.*) and restart the workers; their logs have its answer"
+		}
+		findings = append(findings, finding)
+	}
+	return findings, nil
 }
 
 // longestRequest is how long the requests of a channel's workers may take.

@@ -298,13 +298,14 @@ func TestReadStatuses(t *testing.T) {
 		trip(t, other)
 		statuses, err := ReadStatuses(t.Context(), client, one.Hash, other.Hash)
 		require.NoError(t, err)
-		require.Equal(t, []Status{{State: Closed}, {State: Open}}, statuses)
+		require.Equal(t, []Status{{State: Closed}, {State: Open, Opened: statuses[1].Opened}}, statuses)
+		require.WithinDuration(t, time.Now(), statuses[1].Opened, time.Minute)
 		for range one.Failures {
 			tell(t, allow(t, one), Refused)
 		}
 		statuses, err = ReadStatuses(t.Context(), client, one.Hash)
 		require.NoError(t, err)
-		require.Equal(t, []Status{{State: Open, Refused: true}}, statuses)
+		require.Equal(t, []Status{{State: Open, Refused: true, Opened: statuses[0].Opened}}, statuses)
 		for _, status := range statuses {
 			require.Contains(t, States(), status.State)
 		}

@@ -3,6 +3,8 @@ package breaker
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,6 +18,8 @@ type Status struct {
 	// Refused means that the breaker was opened because the service takes no call of ours,
 	// and that it has taken none since.
 	Refused bool
+	// Opened is when it was opened last, or a call of a half open one failed; zero if never.
+	Opened time.Time
 }
 
 // ReadStatuses returns those of breakers by their hashes (Keys), in their order and in
@@ -24,7 +28,7 @@ func ReadStatuses(ctx context.Context, client redis.UniversalClient, hashes ...s
 	pipe := client.Pipeline()
 	reading := make([]*redis.SliceCmd, len(hashes))
 	for place, hash := range hashes {
-		reading[place] = pipe.HMGet(ctx, hash, "state", "refused")
+		reading[place] = pipe.HMGet(ctx, hash, "state", "refused", "opened")
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	statuses := make([]Status, len(hashes))
@@ -38,6 +42,10 @@ func ReadStatuses(ctx context.Context, client redis.UniversalClient, hashes ...s
 			statuses[place].State = State(state)
 		}
 		statuses[place].Refused = fields[1] == "1"
+		opened, _ := fields[2].(string)
+		if millis, err := strconv.ParseInt(opened, 10, 64); err == nil && millis > 0 {
+			statuses[place].Opened = time.UnixMilli(millis)
+		}
 	}
 	return statuses, nil
 }
