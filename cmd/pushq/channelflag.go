@@ -36,8 +36,12 @@ func chosenChannel(command *cobra.Command) (tasks.Channel, error) {
 	return tasks.Channels()[place], nil
 }
 
-// tellOfOthers says what a command has left alone that was given no channel.
+// tellOfOthers says what a command has left alone that was given no channel, and that a
+// channel that it was given may be nobody's.
 func tellOfOthers(out io.Writer, command *cobra.Command, settings config.Config) {
+	if channel, err := chosenChannel(command); err == nil && channel == tasks.FCM && !settings.FCM.Enabled {
+		fmt.Fprintf(out, "channel %[1]s is off in the configuration of this command (%[1]s.enabled): only processes that have it on heed this\n", tasks.FCM.Name)
+	}
 	if settings.FCM.Enabled && !command.Flags().Changed(channelFlag) {
 		fmt.Fprintf(out, "channel %[1]s is untouched; to name it: pushq %[2]s --%[3]s %[1]s\n", tasks.FCM.Name, command.Name(), channelFlag)
 	}

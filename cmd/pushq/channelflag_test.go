@@ -124,6 +124,9 @@ func TestCommandsOfOneChannelLeaveTheOtherAlone(t *testing.T) {
 	output, err := w.operate("pause")
 	require.NoError(t, err)
 	require.NotContains(t, output, "fcm", "there is no such channel")
+	output, err = w.operate("pause", "--channel", "fcm")
+	require.NoError(t, err)
+	require.Contains(t, output, "channel fcm is off in the configuration of this command (fcm.enabled)")
 }
 
 // addedLongAgo is an entry of a stream that nobody has dealt with for ten minutes.

@@ -43,7 +43,7 @@ func newWindowCommand() *cobra.Command {
 			return nil
 		},
 	}
-	command.Flags().StringVar(&zoneName, "zone", "UTC", "IANA time zone")
+	command.Flags().StringVar(&zoneName, "zone", "UTC", "IANA time zone; push.timeZone is not looked at")
 	command.Flags().StringVar(&at, "at", "", "time to look from, RFC 3339 (default now)")
 	return command
 }
