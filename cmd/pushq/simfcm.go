@@ -26,7 +26,8 @@ It misbehaves when the token of a device (recipient) begins with one of these:
   CODE-            Firebase's error of that name. HTTP v1: INVALID_ARGUMENT-,
                    MALFORMED_TOKEN-, BAD_FIELD-, APNS_UNREGISTERED-,
                    THIRD_PARTY_AUTH_ERROR-, SENDER_ID_MISMATCH-, UNREGISTERED-,
-                   QUOTA_EXCEEDED-, INTERNAL-, UNAVAILABLE-, UNREGISTERED_ODD- (among
+                   QUOTA_EXCEEDED-, PROJECT_QUOTA-, DEVICE_QUOTA-, TOPIC_QUOTA- (the same,
+                   and whose), INTERNAL-, UNAVAILABLE-, UNREGISTERED_ODD- (among
                    details of unexpected types). Legacy protocol: NotRegistered-,
                    Unavailable-, DeprecatedApi- and all the others
   Replaced-        legacy protocol: delivered, with another token (registration_id)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,11 +41,20 @@ func misconfigured(status int, message string) handlers.Outcome {
 	return outcome
 }
 
-// throttled is the outcome of an answer that asks everybody to be slower.
+// throttled is the outcome of an answer that asks to be slower, and does not say whether
+// that is about everybody.
 func (p *Provider) throttled(answer exchange.Answer, message string) handlers.Outcome {
 	outcome := refusal(answer.Status, message)
 	outcome.Verdict, outcome.Throttled = handlers.Retryable, true
 	outcome.RetryAfter = p.pause(answer, quotaPause)
+	return outcome
+}
+
+// tooManyForTarget is the outcome of an answer that asks to be slower with one device or
+// topic: the service works, and the others need not wait.
+func (p *Provider) tooManyForTarget(answer exchange.Answer, message string) handlers.Outcome {
+	outcome := refusal(answer.Status, message)
+	outcome.Verdict, outcome.RetryAfter = handlers.Retryable, p.pause(answer, quotaPause)
 	return outcome
 }
 
@@ -89,8 +99,9 @@ const (
 	thirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR"
 	unregistered        = "UNREGISTERED"
 
-	fcmErrorType  = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
-	apnsErrorType = "type.googleapis.com/google.firebase.fcm.v1.ApnsError"
+	fcmErrorType     = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
+	apnsErrorType    = "type.googleapis.com/google.firebase.fcm.v1.ApnsError"
+	quotaFailureType = "type.googleapis.com/google.rpc.QuotaFailure"
 
 	// malformedToken is how Firebase tells a bad token from other bad arguments.
 	malformedToken = "not a valid FCM registration token"
@@ -101,6 +112,9 @@ type v1Error struct {
 	code     string // Firebase's own, "" if there is none
 	deadApns bool   // Apple does not know the token any more
 	message  string // for people
+	// ofTarget means that what is exceeded is the quota of the one who was to get the message,
+	// and not the project's.
+	ofTarget bool
 }
 
 // readV1 reads the body of an error: what is known of it. It is not Firebase's, but of a
@@ -109,6 +123,7 @@ func readV1(answer exchange.Answer) (read v1Error, firebases bool) {
 	body, _ := answer.Object()
 	said := body.Object("error")
 	read.message = said.Text("message")
+	var exceeded []exchange.Object
 	for _, detail := range said.Objects("details") {
 		switch detail.Text("@type") {
 		case fcmErrorType:
@@ -117,11 +132,17 @@ func readV1(answer exchange.Answer) (read v1Error, firebases bool) {
 			status, reason := detail["statusCode"], detail.Text("reason")
 			read.deadApns = read.deadApns || string(status) == strconv.Itoa(http.StatusGone) && reason == "Unregistered"
 			read.message += fmt.Sprintf("; Apple says %s %s", status, reason)
+		case quotaFailureType:
+			exceeded = append(exceeded, detail.Objects("violations")...)
 		}
 		for _, violation := range detail.Objects("fieldViolations") {
 			read.message += fmt.Sprintf("; %s: %s", violation.Text("field"), violation.Text("description"))
 		}
 	}
+	for _, violation := range exceeded {
+		read.message += fmt.Sprintf("; %s: %s", violation.Text("subject"), violation.Text("description"))
+	}
+	read.ofTarget = len(exceeded) > 0 && !slices.ContainsFunc(exceeded, func(violation exchange.Object) bool { return !quotaOfTarget(violation) })
 	status := said.Text("status")
 	_, numbered := said.Number("code")
 	firebases = read.code != "" || read.message != "" || status != "" || numbered
@@ -134,6 +155,19 @@ func readV1(answer exchange.Answer) (read v1Error, firebases bool) {
 		read.message = answer.Plain()
 	}
 	return read, firebases
+}
+
+// targets are those whose own quota a message may exceed: "device:…", "Topic quota exceeded".
+var targets = regexp.MustCompile(`(?i)\b(device|topic)s?\b`)
+
+// quotaOfTarget reports whether a violation of a QuotaFailure is about a device or topic.
+// Google names such quotas, but gives no list of their names. A project may have any name.
+func quotaOfTarget(violation exchange.Object) bool {
+	subject := violation.Text("subject")
+	if strings.HasPrefix(strings.ToLower(subject), "project") {
+		return false
+	}
+	return targets.MatchString(subject) || targets.MatchString(violation.Text("description"))
 }
 
 // tokenRefused reports whether the access token is not taken. With a code of Firebase's
@@ -170,6 +204,8 @@ func (p *Provider) judgeV1(answer exchange.Answer) handlers.Outcome {
 	said, firebases := readV1(answer)
 	outcome := refusal(status, said.message)
 	switch {
+	case status == http.StatusTooManyRequests && said.ofTarget:
+		return p.tooManyForTarget(answer, said.message)
 	case status == http.StatusTooManyRequests:
 		return p.throttled(answer, said.message)
 	case exchange.MayPass(status):
@@ -275,9 +311,8 @@ func (p *Provider) judgeResult(answer exchange.Answer) handlers.Outcome {
 		return misconfigured(answer.Status, failure+": fcm.url does not take the legacy protocol any more, set fcm.mode to v1")
 	case unavailable, internalServerError:
 		return p.inTrouble(answer, failure)
-	case deviceRateExceeded, topicsRateExceeded: // too many for this device, not for all
-		outcome.Verdict = handlers.Retryable
-		outcome.RetryAfter = p.pause(answer, quotaPause)
+	case deviceRateExceeded, topicsRateExceeded:
+		return p.tooManyForTarget(answer, failure)
 	}
 	return outcome
 }

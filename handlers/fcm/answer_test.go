@@ -64,6 +64,11 @@ func braked(code int, message string, after time.Duration) handlers.Outcome {
 	})
 }
 
+// ofTarget is the outcome of a 429 that is about one device or topic.
+func ofTarget(message string, after time.Duration) handlers.Outcome {
+	return with(braked(429, message, after), func(o *handlers.Outcome) { o.Throttled = false })
+}
+
 // Every row of the table of errors of HTTP v1, and what else may come from there.
 func TestAnswersOfV1(t *testing.T) {
 	t.Parallel()
@@ -90,6 +95,9 @@ func TestAnswersOfV1(t *testing.T) {
 		"404-":                 alarmed(404, "NOT_FOUND: Not Found"),
 		"html404-":             another(404, aPage),
 		"QUOTA_EXCEEDED-":      braked(429, "QUOTA_EXCEEDED: Quota exceeded for quota metric 'Messages'.", time.Minute),
+		"PROJECT_QUOTA-":       braked(429, "QUOTA_EXCEEDED: Quota exceeded for quota metric 'Messages'.; project:1234567890: Message rate exceeded", time.Minute),
+		"DEVICE_QUOTA-":        ofTarget("QUOTA_EXCEEDED: Device quota exceeded.; device:0: Device message rate exceeded", time.Minute),
+		"TOPIC_QUOTAafter7-":   ofTarget("QUOTA_EXCEEDED: Topic quota exceeded.; topic:news: Topic message rate exceeded", 7*time.Second),
 		"429-":                 braked(429, "RESOURCE_EXHAUSTED: Too Many Requests", time.Minute),
 		"429after7-":           braked(429, "RESOURCE_EXHAUSTED: Too Many Requests", 7*time.Second),
 		"html429-":             braked(429, "Too Many Requests", time.Minute),
@@ -121,6 +129,39 @@ func TestAnswersOfV1(t *testing.T) {
 	require.Equal(t, dropped(400, malformed), provider.send(t.Context(), messageTo("MALFORMED_TOKEN-ann")))
 	require.False(t, provider.send(t.Context(), messageTo("INVALID_ARGUMENT-ann")).DropToken)
 	require.False(t, provider.send(t.Context(), messageTo("BAD_FIELD-ann")).DropToken)
+}
+
+// Only where each quota that is exceeded is that of a device or topic is the answer about one
+// push alone.
+func TestWhoseQuotaIsExceeded(t *testing.T) {
+	t.Parallel()
+	const kind = `{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":`
+	for details, throttled := range map[string]bool{
+		kind + `[{"subject":"device:abc","description":"too many"}]}`:                                             false,
+		kind + `[{"subject":"Topic","description":""}]}`:                                                          false,
+		kind + `{"description":"The rate of messages to subscribers to a particular topic is too high."}}`:        false,
+		kind + `[{"subject":"registration","description":"Device message rate exceeded"},{"subject":"topic:a"}]}`: false,
+		kind + `[{"subject":"device:abc"}]},` + kind + `[{"subject":"topic:abc"}]}`:                               false,
+		kind + `[{"subject":"device:abc"}]},` + kind + `[{"subject":"project:abc"}]}`:                             true,
+		kind + `[{"subject":"device:abc"},{"subject":"project:1"}]}`:                                              true,
+		kind + `[{"subject":"projects/my-device","description":"Message rate exceeded"}]}`:                        true,
+		kind + `[{"subject":"project:topic","description":"topic"}]}`:                                             true,
+		kind + `[{"subject":"devicefarm"}]}`:                                                                      true,
+		kind + `[{"subject":7,"description":["device"]}]}`:                                                        true,
+		kind + `[]}`: true,
+		kind + `7}`:  true,
+		`{"@type":"type.googleapis.com/google.rpc.Help","violations":[{"subject":"device:abc"}]}`: true,
+		`{"violations":[{"subject":"device:abc"}]}`:                                               true,
+		``: true,
+	} {
+		text := `{"error":{"code":429,"message":"Quota exceeded.","status":"RESOURCE_EXHAUSTED","details":[` + details + `]}}`
+		provider := providerFor(t, V1, answerRaw(t, fmt.Sprintf("HTTP/1.1 429 No\r\nContent-Length: %d\r\n\r\n%s", len(text), text)))
+		outcome := provider.send(t.Context(), messageTo("ann"))
+		require.Equal(t, throttled, outcome.Throttled, details)
+		require.Equal(t, handlers.Retryable, outcome.Verdict, details)
+		require.Equal(t, time.Minute, outcome.RetryAfter, details)
+		require.False(t, outcome.ServiceFailed, details)
+	}
 }
 
 // No status alone makes a token a dead one, and no code with another status.

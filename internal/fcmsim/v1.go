@@ -39,11 +39,19 @@ func badRequest(field, description string) any {
 	}
 }
 
+// quotaFailure names what has had too many messages, such as a device.
+func quotaFailure(subject, description string) any {
+	return map[string]any{
+		"@type":      "type.googleapis.com/google.rpc.QuotaFailure",
+		"violations": []map[string]string{{"subject": subject, "description": description}},
+	}
+}
+
 func apnsError(status int, reason string) any {
 	return map[string]any{"@type": "type.googleapis.com/google.firebase.fcm.v1.ApnsError", "statusCode": status, "reason": reason}
 }
 
-// v1Failures are the answers by Firebase's codes, and of four more that share a code.
+// v1Failures are the answers by Firebase's codes, and of seven more that share a code.
 var v1Failures = map[string]answer{
 	"INVALID_ARGUMENT": v1Body(400, "INVALID_ARGUMENT", "Request contains an invalid argument.", fcmError("INVALID_ARGUMENT")),
 	"MALFORMED_TOKEN":  v1Body(400, "INVALID_ARGUMENT", "The registration token is not a valid FCM registration token", fcmError("INVALID_ARGUMENT")),
@@ -57,8 +65,14 @@ var v1Failures = map[string]answer{
 	"UNREGISTERED_ODD":   oddDetails(404, "NOT_FOUND", "UNREGISTERED"),
 	"UNREGISTERED":       v1Body(404, "NOT_FOUND", "Requested entity was not found.", fcmError("UNREGISTERED")),
 	"QUOTA_EXCEEDED":     v1Body(429, "RESOURCE_EXHAUSTED", "Quota exceeded for quota metric 'Messages'.", fcmError("QUOTA_EXCEEDED")),
-	"INTERNAL":           v1Body(500, "INTERNAL", "Internal error encountered.", fcmError("INTERNAL")),
-	"UNAVAILABLE":        v1Body(503, "UNAVAILABLE", "The service is currently unavailable.", fcmError("UNAVAILABLE")),
+	"PROJECT_QUOTA": v1Body(429, "RESOURCE_EXHAUSTED", "Quota exceeded for quota metric 'Messages'.", fcmError("QUOTA_EXCEEDED"),
+		quotaFailure("project:1234567890", "Message rate exceeded")),
+	"DEVICE_QUOTA": v1Body(429, "RESOURCE_EXHAUSTED", "Device quota exceeded.", fcmError("QUOTA_EXCEEDED"),
+		quotaFailure("device:0", "Device message rate exceeded")),
+	"TOPIC_QUOTA": v1Body(429, "RESOURCE_EXHAUSTED", "Topic quota exceeded.", fcmError("QUOTA_EXCEEDED"),
+		quotaFailure("topic:news", "Topic message rate exceeded")),
+	"INTERNAL":    v1Body(500, "INTERNAL", "Internal error encountered.", fcmError("INTERNAL")),
+	"UNAVAILABLE": v1Body(503, "UNAVAILABLE", "The service is currently unavailable.", fcmError("UNAVAILABLE")),
 }
 
 func (v1) failure(code string) (answer, bool) {
