@@ -48,7 +48,7 @@ type Slots interface {
 	Wait(context.Context, limiter.Class) (limiter.Slot, error)
 	GiveBack(limiter.Slot)
 	Drop()
-	Throttled(ctx context.Context, pause time.Duration) error
+	Throttled(context.Context, limiter.Throttle) (alone bool, err error)
 	Braked(remaining time.Duration)
 }
 

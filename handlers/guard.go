@@ -74,7 +74,7 @@ func (r *run) tellBreaker(result breaker.Result) {
 	if err := r.permit.Report(ctx, result); err != nil {
 		r.Log.Warn("circuit breaker was not told", slog.String("result", string(result)), slog.Any("error", err))
 	}
-	r.suspect = r.permit.Suspect
+	r.suspect, r.served = r.permit.Suspect, r.permit.Served
 	r.permit = nil
 }
 

@@ -31,8 +31,8 @@ type Outcome struct {
 	StackTrace     string
 	MaybeDelivered bool
 
-	// Throttled means that the provider found the requests too many. RetryAfter
-	// is how long it asked to wait, 0 if it did not.
+	// Throttled means that the provider found the requests too many, of all pushes as far as it
+	// says. RetryAfter is how long it asked to wait, 0 if it did not.
 	Throttled  bool
 	RetryAfter time.Duration
 

@@ -42,6 +42,7 @@ type run struct {
 	permit  *breaker.Permit // nil if there is no breaker
 	probing bool            // the request is to show whether the service works again
 	suspect bool            // the service has worked for others since it last failed for this push, before this attempt
+	served  *int64          // how many pushes the provider has served, when this attempt was reported; nil if nobody counts them
 	slot    limiter.Slot
 	sending bool // the request may have been made
 
@@ -378,9 +379,7 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 	outcome.ErrorMessage = cut(outcome.ErrorMessage, maxMessage)
 	outcome.StackTrace = cut(outcome.StackTrace, maxStackTrace)
 	if outcome.Throttled {
-		if err := r.slots.Throttled(r.life, outcome.RetryAfter); err != nil {
-			r.Log.Warn("the pace was not slowed down", slog.Any("error", err))
-		}
+		outcome.RetryAfter = r.slowDown(outcome)
 	}
 	nextAttempt := r.Policy.After(r.begun.Counted, finishedAt)
 	if asked := finishedAt.Add(outcome.RetryAfter); asked.After(nextAttempt) {
@@ -434,6 +433,20 @@ func (r *run) conclude(ctx context.Context, outcome Outcome, took time.Duration)
 		return nil // if not by this attempt, by a late answer to an earlier one
 	}
 	return answer
+}
+
+// slowDown tells everybody of a 429, and returns how long the push itself waits: longer than
+// the others, if they wait too. They come first, and show whether it was about them.
+func (r *run) slowDown(outcome Outcome) time.Duration {
+	throttle := limiter.Throttle{Pause: outcome.RetryAfter, Answer: outcome.text(), Served: r.served}
+	alone, err := r.slots.Throttled(r.life, throttle)
+	if err != nil {
+		r.Log.Warn("the pace was not slowed down", slog.Any("error", err))
+	}
+	if alone || r.served == nil {
+		return outcome.RetryAfter
+	}
+	return outcome.RetryAfter * 3 / 2
 }
 
 // finish writes the outcome. While asynq still counts on this run, which its context

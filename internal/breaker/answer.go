@@ -25,6 +25,7 @@ type answer struct {
 	failures, failuresBefore int64
 	generation               int64 // counts the changes of state
 	suspect                  bool  // the subject
+	goods                    int64 // answers so far, about all subjects
 }
 
 // What is remembered of subjects that fail.
@@ -41,7 +42,7 @@ func (b *Breaker) run(ctx context.Context, act, call, subject string) (answer, e
 	if err != nil {
 		return answer{}, fmt.Errorf("circuit breaker of %s: %w", b.Service, err)
 	}
-	if len(reply) != 8 {
+	if len(reply) != 9 {
 		return answer{}, fmt.Errorf("circuit breaker of %s: unexpected reply %v", b.Service, reply)
 	}
 	var a answer
@@ -56,6 +57,7 @@ func (b *Breaker) run(ctx context.Context, act, call, subject string) (answer, e
 	a.state, a.stateBefore = State(state), State(before)
 	suspect, _ := reply[7].(int64)
 	a.suspect = suspect == 1
+	a.goods, _ = reply[8].(int64)
 	if act == string(Refused) && a.state == Open && a.stateBefore != Open {
 		b.Log.Error("the provider refuses pushq itself: mend the configuration",
 			slog.String("service", b.Service), slog.String("subject", subject))

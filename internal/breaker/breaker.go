@@ -121,6 +121,9 @@ type Permit struct {
 	// Suspect means that the service has worked for another subject since it last failed
 	// for this one, before this call. Report brings it up to date.
 	Suspect bool
+	// Served is how many calls have been reported as good, about all subjects; nil until
+	// Redis has taken the report of this one.
+	Served *int64
 
 	breaker *Breaker
 	call    string // made once
@@ -186,6 +189,6 @@ func (p *Permit) Report(ctx context.Context, result Result) error {
 		p.breaker.owe(report{p.call, p.subject, result})
 		return err
 	}
-	p.Suspect = answer.suspect
+	p.Suspect, p.Served = answer.suspect, &answer.goods
 	return nil
 }

@@ -72,6 +72,21 @@ func TestASubjectThatFailsAfterOthersWereServedOpensItInTheEnd(t *testing.T) {
 	})
 }
 
+// Whoever reports a call hears how many have been good.
+func TestAReportTellsHowManyWereServed(t *testing.T) {
+	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
+		c := newCircuit(t, client)
+		for number, served := range []int64{1, 1, 2, 2, 2, 3} {
+			permit, err := c.breaker.Allow(t.Context(), fmt.Sprintf("subject-%d", number))
+			require.NoError(t, err)
+			require.Nil(t, permit.Served)
+			result := []Result{Good, Void, Good, Bad, Refused, Good}[number]
+			require.NoError(t, permit.Report(t.Context(), result))
+			require.Equal(t, served, *permit.Served)
+		}
+	})
+}
+
 // Suspects take no place from others, and have as many of their own.
 func TestSuspectsHavePlacesOfTheirOwn(t *testing.T) {
 	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {

@@ -15,7 +15,7 @@ func TestALongBrakeRefusesAtOnceUntilItIsLifted(t *testing.T) {
 	one, other := startLimiter(t, server.URL(), 2*time.Millisecond), startLimiter(t, server.URL(), 2*time.Millisecond)
 	_, err := other.Wait(t.Context(), Immediate)
 	require.NoError(t, err)
-	require.NoError(t, one.Throttled(t.Context(), time.Minute))
+	requireThrottled(t, one, time.Minute)
 
 	started := time.Now()
 	_, err = one.Wait(t.Context(), Immediate)
@@ -44,7 +44,7 @@ func TestAShortBrakeIsWaitedFor(t *testing.T) {
 	require.NoError(t, err)
 	const pause = 700 * time.Millisecond
 	started := time.Now()
-	require.NoError(t, one.Throttled(t.Context(), pause))
+	requireThrottled(t, one, pause)
 	for _, l := range []*Limiter{one, other} {
 		slot, err := l.Wait(t.Context(), Immediate)
 		require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestAShortBrakeThatIsLiftedIsNotWaitedFor(t *testing.T) {
 	server := testenv.StartRedis(t)
 	l := startLimiter(t, server.URL(), 2*time.Millisecond)
 	started := time.Now()
-	require.NoError(t, l.Throttled(t.Context(), 9*time.Second))
+	requireThrottled(t, l, 9*time.Second)
 	waiting := waitInBackground(t.Context(), l, Immediate)
 	eventuallyWaiting(t, l, Immediate, 1)
 	require.NoError(t, server.Client(t).Del(t.Context(), brakeKey).Err())
@@ -70,7 +70,7 @@ func TestA429WithoutAPauseOnlySlowsDown(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	l := startLimiter(t, server.URL(), 20*time.Millisecond)
-	require.NoError(t, l.Throttled(t.Context(), 0))
+	requireThrottled(t, l, 0)
 	slots := gather(t, 10, Immediate, l).waitFor(t, 10)
 	requireApart(t, slots, 24*time.Millisecond) // 20 ms / 0.8, recovering
 }
@@ -78,5 +78,6 @@ func TestA429WithoutAPauseOnlySlowsDown(t *testing.T) {
 func TestThrottledWithoutRedisIsAnError(t *testing.T) {
 	t.Parallel()
 	l := startLimiter(t, "redis://"+testenv.FreeAddress(t), 2*time.Millisecond)
-	require.ErrorContains(t, l.Throttled(t.Context(), time.Second), "slow the pace down")
+	_, err := l.Throttled(t.Context(), Throttle{Pause: time.Second})
+	require.ErrorContains(t, err, "slow the pace down")
 }

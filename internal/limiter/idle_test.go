@@ -45,10 +45,10 @@ func TestNothingToDoCostsNothing(t *testing.T) {
 	for name, prepare := range map[string]func(*testing.T, *testenv.Redis, *Limiter){
 		"idle": func(t *testing.T, _ *testenv.Redis, l *Limiter) { waitOnce(t, l) },
 		"long brake": func(t *testing.T, _ *testenv.Redis, l *Limiter) {
-			require.NoError(t, l.Throttled(t.Context(), time.Minute))
+			requireThrottled(t, l, time.Minute)
 		},
 		"short brake, many waiting": func(t *testing.T, _ *testenv.Redis, l *Limiter) {
-			require.NoError(t, l.Throttled(t.Context(), 9*time.Second))
+			requireThrottled(t, l, 9*time.Second)
 			for range 100 {
 				waitInBackground(t.Context(), l, Immediate)
 			}

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +49,8 @@ const (
 	brakeCheck      = time.Second // somebody may lift the brake
 	retryAfterError = 100 * time.Millisecond
 	retryWhenNone   = 100 * time.Millisecond
+
+	maxAnswer = 200 // bytes of an answer that are kept with the brake
 )
 
 // Why Wait ended without a slot.
@@ -210,16 +214,48 @@ func (l *Limiter) GiveBack(slot Slot) {
 // Drop counts a slot that was too late to be used.
 func (l *Limiter) Drop() { l.dropped.Add(1) }
 
+// A Throttle is an answer of 429.
+type Throttle struct {
+	// Pause is how long the provider asked to wait, 0 if it did not.
+	Pause time.Duration
+	// Answer is what it said, for people.
+	Answer string
+	// Served is how many requests the provider has served so far, of all pushes; nil if
+	// nobody counts them, and then every 429 is about everybody.
+	Served *int64
+}
+
 // Throttled tells all processes that the provider answered 429: the pace slows
-// down, and if the provider asked for a pause, nobody starts during it.
-func (l *Limiter) Throttled(ctx context.Context, pause time.Duration) error {
-	l.throttles.Add(1)
-	remaining, err := throttleScript.Run(ctx, l.redis, []string{l.keys.Pace, l.keys.Brake}, pause.Milliseconds()).Int64()
-	if err != nil {
-		return fmt.Errorf("slow the pace down after a 429: %w", err)
+// down, and if the provider asked for a pause, nobody starts during it. After the first one
+// others count for ten minutes only if nobody is served between ten of them: until then each
+// is about the push alone that got it, and changes nothing for others.
+func (l *Limiter) Throttled(ctx context.Context, throttle Throttle) (alone bool, err error) {
+	served := ""
+	if throttle.Served != nil {
+		served = strconv.FormatInt(*throttle.Served, 10)
 	}
-	l.Braked(time.Duration(remaining) * time.Millisecond)
-	return nil
+	said := strings.ToValidUTF8(throttle.Answer, "")
+	if len(said) > maxAnswer {
+		said = strings.ToValidUTF8(said[:maxAnswer], "")
+	}
+	reply, err := throttleScript.Run(ctx, l.redis, []string{l.keys.Pace, l.keys.Brake}, throttle.Pause.Milliseconds(), served, said).Int64Slice()
+	if err == nil && len(reply) != 3 {
+		err = fmt.Errorf("unexpected reply %v", reply)
+	}
+	if err != nil {
+		l.throttles.Add(1)
+		return false, fmt.Errorf("slow the pace down after a 429: %w", err)
+	}
+	if alone = reply[1] == 1; alone {
+		return true, nil
+	}
+	l.throttles.Add(1)
+	remaining := time.Duration(reply[0]) * time.Millisecond
+	if reply[2] == 1 {
+		l.log.Warn("the provider asks everybody to wait", slog.String("answer", said), slog.Duration("pause", remaining))
+	}
+	l.Braked(remaining)
+	return false, nil
 }
 
 // Braked passes on that nobody may start for as long as remains, as another

@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed" // the script
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,24 +30,38 @@ type Pace struct {
 	Speed float64
 	// Brake is how long nobody may start because the provider asked for it.
 	Brake time.Duration
+	// BrakedSince is when that began, on Redis' clock, and BrakedBy the answer that asked for
+	// it, if Redis tells.
+	BrakedSince time.Time
+	BrakedBy    string
 }
 
 // ReadPace reads the pace without announcing anything.
 func ReadPace(ctx context.Context, client redis.UniversalClient, keys Keys) (Pace, error) {
-	reply, err := paceScript.Run(ctx, client, []string{keys.Pace, keys.Brake, keys.Override}).Int64Slice()
+	reply, err := paceScript.Run(ctx, client, []string{keys.Pace, keys.Brake, keys.Override}).Slice()
 	if err != nil {
 		return Pace{}, fmt.Errorf("read the pace: %w", err)
 	}
-	if len(reply) != 5 {
+	if len(reply) != 6 {
 		return Pace{}, fmt.Errorf("read the pace: unexpected reply %v", reply)
 	}
-	return Pace{
-		Announced:     time.Duration(reply[0]) * time.Microsecond,
-		Override:      time.Duration(reply[1]) * time.Microsecond,
-		OverrideLasts: time.Duration(reply[2]) * time.Millisecond,
-		Speed:         float64(reply[3]) / 1e6,
-		Brake:         time.Duration(reply[4]) * time.Millisecond,
-	}, nil
+	var numbers [5]int64
+	for place := range numbers {
+		numbers[place], _ = reply[place].(int64)
+	}
+	pace := Pace{
+		Announced:     time.Duration(numbers[0]) * time.Microsecond,
+		Override:      time.Duration(numbers[1]) * time.Microsecond,
+		OverrideLasts: time.Duration(numbers[2]) * time.Millisecond,
+		Speed:         float64(numbers[3]) / 1e6,
+		Brake:         time.Duration(numbers[4]) * time.Millisecond,
+	}
+	brake, _ := reply[5].(string)
+	since, answer, _ := strings.Cut(brake, " ")
+	if millis, err := strconv.ParseInt(since, 10, 64); err == nil && answer != "" {
+		pace.BrakedSince, pace.BrakedBy = time.UnixMilli(millis), answer
+	}
+	return pace, nil
 }
 
 // InForce is the time between two starts, over all processes, apart from the

@@ -32,6 +32,14 @@ func startLimiter(t testing.TB, url string, delay time.Duration) *Limiter {
 	return l
 }
 
+// requireThrottled tells the limiter of a 429 about everybody.
+func requireThrottled(t testing.TB, l *Limiter, pause time.Duration) {
+	t.Helper()
+	alone, err := l.Throttled(t.Context(), Throttle{Pause: pause, Answer: "429"})
+	require.NoError(t, err)
+	require.False(t, alone)
+}
+
 // scriptCalls is how many times a server has run a script.
 func scriptCalls(t testing.TB, server *testenv.Redis) int {
 	t.Helper()

@@ -39,7 +39,7 @@ func TestStress(t *testing.T) {
 					case rand.IntN(3) == 0:
 						l.GiveBack(slot)
 					case rand.IntN(100) == 0:
-						if err := l.Throttled(t.Context(), rand.N(50*time.Millisecond)); err != nil {
+						if _, err := l.Throttled(t.Context(), Throttle{Pause: rand.N(50 * time.Millisecond)}); err != nil {
 							t.Errorf("unexpected: %v", err)
 						}
 					default:

@@ -157,7 +157,7 @@ func TestStop(t *testing.T) {
 	_, err := l.Wait(t.Context(), Immediate)
 	require.ErrorIs(t, err, ErrStopped)
 	l.GiveBack(slotIn(time.Second))
-	require.NoError(t, l.Throttled(t.Context(), 0), "it is still told to the others")
+	requireThrottled(t, l, 0) // it is still told to the others
 	eventuallyWaiting(t, l, Immediate, 0)
 }
 

@@ -25,7 +25,7 @@ var (
 	slotsDropped = prometheus.NewDesc("pushq_ratelimit_slots_dropped_total",
 		"Slots that came or were used too late, and were not used.", []string{"channel"}, nil)
 	throttles = prometheus.NewDesc("pushq_ratelimit_throttles_total",
-		"Answers with status 429, each of which slows the shared pace.", []string{"channel"}, nil)
+		"Answers with status 429 that were about everybody: each slows the shared pace.", []string{"channel"}, nil)
 )
 
 const partPace = "pace"

@@ -115,7 +115,8 @@ func TestTheLimiterIsFollowedWhileThereIsOne(t *testing.T) {
 	_, err = running.Wait(t.Context(), limiter.Windowed)
 	require.NoError(t, err)
 	running.Drop()
-	require.NoError(t, running.Throttled(t.Context(), 9*time.Second)) // one that is waited for
+	_, err = running.Throttled(t.Context(), limiter.Throttle{Pause: 9 * time.Second}) // one that is waited for
+	require.NoError(t, err)
 	go func() { _, _ = running.Wait(t.Context(), limiter.Resumed) }()
 
 	testenv.Eventually(t, 5*time.Second, "the waiter to be counted", func() bool {

@@ -18,7 +18,7 @@
 -- ARGV[9] seconds after which they are forgotten, if none is remembered anew
 --
 -- Returns {answer, milliseconds to wait, state, failures, state before, failures before,
--- generation, 1 if the subject is suspect}.
+-- generation, 1 if the subject is suspect, good answers so far}.
 -- The answers to ask are GO, WAIT (as many calls are under way as may fail), OPEN (it has not
 -- been open for long enough), and LATER (calls may be made, but others come before this
 -- subject: as many calls for suspects are under way as may be, or the service is to be tried
@@ -90,7 +90,7 @@ local permitted = false
 if fields[8] then permitted = string.match(fields[8], '^%d+') == whole(generation) end
 
 local function answer(text, wait)
-  return {text, wait, state, failures, state_before, failures_before, generation, suspect and 1 or 0}
+  return {text, wait, state, failures, state_before, failures_before, generation, suspect and 1 or 0, goods}
 end
 
 local function become(new_state)

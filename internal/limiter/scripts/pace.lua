@@ -6,7 +6,8 @@
 --
 -- Returns {longest delay that a process has announced lately or 0, override or
 -- 0, milliseconds for which it holds yet, share of the pace in force in parts
--- per million, milliseconds of brake}; delays are microseconds.
+-- per million, milliseconds of brake, what the brake says (see throttle.lua) or ''}; delays are
+-- microseconds.
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -18,4 +19,4 @@ if now - delay_at > announcement_lives then delay = 0 end
 speed = recovered(speed, speed_at, now)
 
 return {delay, tonumber(redis.call('GET', KEYS[3]) or 0), math.max(redis.call('PTTL', KEYS[3]), 0),
-  math.floor(speed * 1000000), math.max(redis.call('PTTL', KEYS[2]), 0)}
+  math.floor(speed * 1000000), math.max(redis.call('PTTL', KEYS[2]), 0), redis.call('GET', KEYS[2]) or ''}
