@@ -46,6 +46,23 @@ type Paused struct {
 
 func (p *Paused) Error() string { return fmt.Sprintf("paused: %v", p.Queues) }
 
+// Braked is the result of a check that found channels whose provider has asked everybody to
+// wait: nothing is sent meanwhile.
+type Braked struct {
+	Brakes []Brake
+}
+
+// A Brake is why nothing is sent through a channel for a while.
+type Brake struct {
+	Channel string
+	// Since is when it began, zero if that is not known.
+	Since, Until time.Time
+	// Answer is what the provider said.
+	Answer string
+}
+
+func (b *Braked) Error() string { return "the provider has asked everybody to wait" }
+
 // Circuit is the result of a check that found a circuit breaker in that state.
 type Circuit struct {
 	breaker.Status
@@ -87,7 +104,13 @@ func (c Check) report(ctx context.Context) checkReport {
 	result := checkReport{Status: c.status(err), ResponseTimeMS: &took}
 	var stopped *Paused
 	var circuit *Circuit
+	var braked *Braked
 	switch {
+	case errors.As(err, &braked):
+		result.Error = braked.Error()
+		for _, brake := range braked.Brakes {
+			result.Brakes = append(result.Brakes, brakeReport{brake.Channel, timeOrNull(brake.Since), formatTime(brake.Until), brake.Answer})
+		}
 	case errors.As(err, &stopped):
 		result.Paused, result.PausedUntil = stopped.Queues, timeOrNull(stopped.Until)
 	case errors.As(err, &circuit):
@@ -130,6 +153,15 @@ type checkReport struct {
 	Paused []string `json:"paused,omitempty"`
 	// PausedUntil is when that ends by itself, if it does.
 	PausedUntil *string `json:"paused_until,omitempty"`
+	// Brakes are those that are in force.
+	Brakes []brakeReport `json:"brakes,omitempty"`
+}
+
+type brakeReport struct {
+	Channel string  `json:"channel"`
+	Since   *string `json:"since,omitempty"`
+	Until   string  `json:"until"`
+	Answer  string  `json:"answer,omitempty"`
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 
 	"pushq/api"
 	"pushq/internal/breaker"
+	"pushq/internal/limiter"
 	"pushq/tasks"
 )
 
@@ -29,6 +30,7 @@ func (s *service) checks() []api.Check {
 			return nil
 		}},
 		{Name: "queues", Run: s.checkPauses},
+		{Name: "pace", Degrades: true, Run: s.checkBrakes},
 	}
 	if s.settings.FCM.Enabled {
 		for _, service := range guardedServices {
@@ -79,6 +81,26 @@ func (s *service) checkPauses(ctx context.Context) error {
 	}
 	if len(paused.Queues) > 0 {
 		return &paused
+	}
+	return nil
+}
+
+// checkBrakes tells of providers that have asked everybody to wait.
+func (s *service) checkBrakes(ctx context.Context) error {
+	var braked api.Braked
+	for _, c := range s.channels {
+		pace, err := limiter.ReadPace(ctx, s.clients.Read, paceKeys(c.Channel))
+		if err != nil {
+			return errors.New("redis does not tell the pace")
+		}
+		if pace.Brake > 0 {
+			braked.Brakes = append(braked.Brakes, api.Brake{
+				Channel: c.Name, Since: pace.BrakedSince, Until: s.clock.Now().Add(pace.Brake), Answer: pace.BrakedBy,
+			})
+		}
+	}
+	if len(braked.Brakes) > 0 {
+		return &braked
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"pushq/handlers/fcm"
 	"pushq/handlers/swrve"
 	"pushq/internal/breaker"
+	"pushq/internal/limiter"
 	"pushq/internal/redisconn"
 	"pushq/tasks"
 )
@@ -40,7 +42,7 @@ Without --fix nothing is changed. --fix mends what can be mended without sending
   misplaced-task      puts the task where it belongs
   stranded-claim      frees the idempotency key
 The other findings need a decision of yours: redis-unfit, redis-warning, redis-full, clock, paused, breaker, unserved-queue, expired-lease,
-archive-near-cap, many-failed, leading-error, unread-stream, aside-stream.
+braked, archive-near-cap, many-failed, leading-error, unread-stream, aside-stream.
 
 The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after an error.`,
 		Args: noArguments,
@@ -102,6 +104,9 @@ func examineChannels(ctx context.Context, client redis.UniversalClient, settings
 			findings = append(findings, more...)
 			failures = append(failures, err)
 		}
+		more, err = examineBrake(ctx, client, channel)
+		findings = append(findings, more...)
+		failures = append(failures, err)
 	}
 	more, err := tasks.ExamineOtherQueues(ctx, client)
 	return append(findings, more...), errors.Join(append(failures, err)...)
@@ -141,6 +146,25 @@ func examineBreakers(ctx context.Context, client redis.UniversalClient) (finding
 		findings = append(findings, finding)
 	}
 	return findings, nil
+}
+
+// examineBrake looks whether the provider has asked everybody to wait.
+func examineBrake(ctx context.Context, client redis.UniversalClient, channel tasks.Channel) ([]tasks.Finding, error) {
+	pace, err := limiter.ReadPace(ctx, client, paceKeys(channel))
+	if err != nil || pace.Brake == 0 {
+		return nil, err
+	}
+	began := ""
+	if !pace.BrakedSince.IsZero() {
+		began = "since " + pace.BrakedSince.UTC().Format(time.RFC3339) + " "
+	}
+	return []tasks.Finding{{
+		Fault: "braked", Count: 1,
+		Meaning: fmt.Sprintf("the provider of the channel %s has asked everybody to wait, with %q: nothing is sent through it %sfor another %s",
+			channel.Name, cmp.Or(pace.BrakedBy, "429"), began, pace.Brake.Round(time.Second)),
+		Repair: "it ends by itself, and pushes wait without an attempt counted; if it comes again and again, send slower (pushq pace --channel " +
+			channel.Name + " PER-SECOND --for 1h), or ask the provider for more",
+	}}, nil
 }
 
 // longestRequest is how long the requests of a channel's workers may take.

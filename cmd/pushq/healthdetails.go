@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -13,6 +14,14 @@ import (
 	"strings"
 	"text/tabwriter"
 )
+
+// since is "since TIME ", or nothing if the time is not known.
+func since(time string) string {
+	if time == "" {
+		return ""
+	}
+	return "since " + time + " "
+}
 
 // printHealth prints the checks of a pushq, one a line, and returns an error if it is
 // not ready.
@@ -33,6 +42,9 @@ func printHealth(ctx context.Context, out io.Writer, server, key string, encrypt
 			Paused         []string `json:"paused"`
 			PausedUntil    string   `json:"paused_until"`
 			Error          string   `json:"error"`
+			Brakes         []struct {
+				Channel, Since, Until, Answer string
+			} `json:"brakes"`
 		}
 	}
 	if err := json.Unmarshal([]byte(answer), &report); err != nil {
@@ -52,6 +64,13 @@ func printHealth(ctx context.Context, out io.Writer, server, key string, encrypt
 			if check.Error != "" {
 				says += ": " + check.Error
 			}
+		case len(check.Brakes) > 0:
+			var brakes []string
+			for _, brake := range check.Brakes {
+				brakes = append(brakes, fmt.Sprintf("%s sends nothing %suntil %s: %s",
+					brake.Channel, since(brake.Since), brake.Until, cmp.Or(brake.Answer, "429")))
+			}
+			says += ": " + strings.Join(brakes, "; ")
 		case len(check.Paused) > 0:
 			says = strings.Join(check.Paused, ", ")
 			if check.PausedUntil != "" {

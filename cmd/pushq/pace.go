@@ -177,6 +177,9 @@ func printPace(out io.Writer, pace limiter.Pace, configured configuredPace) {
 	}
 	if pace.Brake > 0 {
 		fmt.Fprintf(out, "brake            the provider asked everybody to wait another %s\n", pace.Brake.Round(time.Millisecond))
+		if !pace.BrakedSince.IsZero() {
+			fmt.Fprintf(out, "                 since %s: %s\n", pace.BrakedSince.UTC().Format(time.RFC3339), pace.BrakedBy)
+		}
 	}
 	switch {
 	case pace.Brake > 0:
