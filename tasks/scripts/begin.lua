@@ -44,7 +44,7 @@ local function go(interrupted)
 end
 
 local function store()
-  store_record(KEYS[1], ARGV[2], record, ARGV[6])
+  store_record(KEYS[1], record_text(ARGV[2], record), ARGV[6])
 end
 
 if record['end'] == 'CANCELLED' then return {'CANCELLED', 0, 0, 0, 'CANCELLED', 0} end
@@ -82,6 +82,6 @@ attempts[#attempts + 1] = {token = ARGV[3], status = 'IN_PROCESS', startedAt = n
 if stored then
   store()
 else
-  redis.call('SET', KEYS[1], first_attempt(ARGV[2], ARGV[3]) .. milliseconds(now) .. '}]}', 'EX', ARGV[6])
+  store_record(KEYS[1], first_attempt(ARGV[2], ARGV[3]) .. milliseconds(now) .. '}]}', ARGV[6])
 end
 return go(interrupted)

@@ -27,7 +27,9 @@ if not close_interrupted(attempts, tonumber(ARGV[6])) then return 'IN_MEMORY' en
 if record['end'] == 'CANCELLED' then return 'CANCELLED' end
 if record['end'] and (record.endedAt or 0) ~= tonumber(ARGV[3]) then return record['end'] end
 
-end_record(record, 'CANCELLED', ARGV[1], KEYS[2], ARGV[4], KEYS[3], ARGV[4])
-local text = store_record(KEYS[1], ARGV[2], record, ARGV[4])
+end_record(record, 'CANCELLED', ARGV[1], KEYS[2], ARGV[4])
+local text = record_text(ARGV[2], record)
 tell(KEYS[4], ARGV[5], ARGV[1], text, true)
+mark_claim(KEYS[3], ARGV[1], ARGV[4])
+store_record(KEYS[1], text, ARGV[4])
 return 'CANCELLED'

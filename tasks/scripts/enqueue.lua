@@ -13,22 +13,28 @@
 -- id may be there twice: it is taken for the second of them.
 
 local call, state = redis.call, ARGV[1]
-local added, taken, seen = {}, {}, {}
+local added, new, taken, seen = {}, {}, {}, {}
 -- As a rule no id is taken, and then one look is enough.
 local all_free = call('EXISTS', unpack(KEYS, 2)) == 0
 for i = 2, #KEYS do
-  local id, message, time = ARGV[3 * i - 4], ARGV[3 * i - 3], ARGV[3 * i - 2]
+  local id = ARGV[3 * i - 4]
   if seen[id] or not all_free and call('EXISTS', KEYS[i]) == 1 then
     taken[#taken + 1] = i - 1
-  elseif state == 'pending' then
-    call('HSET', KEYS[i], 'msg', message, 'state', state, 'pending_since', time)
-    added[#added + 1] = id
   else
-    call('HSET', KEYS[i], 'msg', message, 'state', state)
-    added[#added + 1] = time
+    if state == 'scheduled' then added[#added + 1] = ARGV[3 * i - 2] end
     added[#added + 1] = id
+    new[#new + 1] = i
   end
   seen[id] = true
 end
+-- The ids first: if Redis refuses them, no hash says at the repetition that the task is there.
 if #added > 0 then call(state == 'pending' and 'LPUSH' or 'ZADD', KEYS[1], unpack(added)) end
+for _, i in ipairs(new) do
+  local message, time = ARGV[3 * i - 3], ARGV[3 * i - 2]
+  if state == 'pending' then
+    call('HSET', KEYS[i], 'msg', message, 'state', state, 'pending_since', time)
+  else
+    call('HSET', KEYS[i], 'msg', message, 'state', state)
+  end
+end
 return taken

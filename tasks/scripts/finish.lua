@@ -30,10 +30,10 @@ local function finish()
   if ARGV[5] == 'sent' and is_first_attempt(stored, ARGV[2], ARGV[4]) then
     local rest = ',"attempts":[' .. ARGV[3] .. '],"end":"SENT","endedAt":' .. milliseconds(now) .. '}'
     local text = record_head(ARGV[2]) .. rest
-    redis.call('SET', KEYS[1], text, 'EX', ARGV[8])
     redis.call('ZREM', KEYS[2], ARGV[1]) -- cancelled and retried before the first attempt
-    mark_claim(KEYS[3], ARGV[1], ARGV[10])
     tell(KEYS[4], ARGV[11], ARGV[1], text, true)
+    mark_claim(KEYS[3], ARGV[1], ARGV[10])
+    store_record(KEYS[1], text, ARGV[8])
     return 'SENT'
   end
 
@@ -72,20 +72,21 @@ local function finish()
   -- The first end stays, but for a SENT that comes late.
   local ended
   if ending ~= '' and (not record['end'] or ending == 'SENT' and record['end'] ~= 'SENT') then
-    end_record(record, ending, ARGV[1], KEYS[2], ARGV[9], KEYS[3], ending == 'SENT' and ARGV[10] or ARGV[9])
+    end_record(record, ending, ARGV[1], KEYS[2], ARGV[9])
     ended = true
   end
 
+  local text = record_text(ARGV[2], record)
+  if ended or ARGV[3] ~= '' and ARGV[5] ~= 'withdraw' then tell(KEYS[4], ARGV[11], ARGV[1], text, ended) end
+
   local lifetime = ARGV[7]
-  if record['end'] == 'SENT' then
-    lifetime = ARGV[8]
-  elseif record['end'] then
-    lifetime = ARGV[9]
-  else
+  if record['end'] then lifetime = record['end'] == 'SENT' and ARGV[8] or ARGV[9] end
+  if ended then
+    mark_claim(KEYS[3], ARGV[1], ending == 'SENT' and ARGV[10] or ARGV[9])
+  elseif not record['end'] then
     keep_claim(KEYS[3], ARGV[1], lifetime)
   end
-  local text = store_record(KEYS[1], ARGV[2], record, lifetime)
-  if ended or ARGV[3] ~= '' and ARGV[5] ~= 'withdraw' then tell(KEYS[4], ARGV[11], ARGV[1], text, ended) end
+  store_record(KEYS[1], text, lifetime)
   return record['end'] or ''
 end
 

@@ -15,10 +15,12 @@ local given = 0
 for i = 2, #ARGV, 2 do
   local id, lease = ARGV[i], tonumber(ARGV[i + 1])
   local held = tonumber(redis.call('ZSCORE', KEYS[2], id) or 0) == lease
-  if held and redis.call('LREM', KEYS[1], -1, id) > 0 then
-    redis.call('ZREM', KEYS[2], id)
-    redis.call('RPUSH', KEYS[3], id)
+  if held and redis.call('LPOS', KEYS[1], id, 'RANK', -1) then
+    -- First where it goes: if Redis refuses one of these commands, the task is not lost.
     redis.call('HSET', ARGV[1] .. id, 'state', 'pending')
+    redis.call('RPUSH', KEYS[3], id)
+    redis.call('LREM', KEYS[1], -1, id)
+    redis.call('ZREM', KEYS[2], id)
     given = given + 1
   end
 end

@@ -14,7 +14,8 @@ if redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 'WELL' end
 if not redis.call('LPOS', KEYS[1], ARGV[1]) then return 'WELL' end
 if redis.call('HEXISTS', KEYS[3], 'msg') == 0 then return 'WELL' end -- a ghost: see ghost.lua
 if ARGV[2] ~= 'fix' then return 'WRONG' end
-redis.call('LREM', KEYS[1], 0, ARGV[1])
-redis.call('RPUSH', KEYS[4], ARGV[1])
+-- First where it goes: if Redis refuses one of these commands, the task is not lost.
 redis.call('HSET', KEYS[3], 'state', 'pending')
+redis.call('RPUSH', KEYS[4], ARGV[1])
+redis.call('LREM', KEYS[1], 0, ARGV[1])
 return 'MENDED'

@@ -19,10 +19,13 @@ local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1], 'LIMIT',
 local taken = 0
 for _, id in ipairs(ids) do
   local task = redis.call('HMGET', ARGV[3] .. id, 'state', 'msg')
-  if task[1] == 'active' and task[2] and redis.call('LREM', KEYS[2], 0, id) > 0 then
-    redis.call('ZREM', KEYS[1], id)
+  if task[1] == 'active' and task[2] and redis.call('LPOS', KEYS[2], id) then
+    -- First where it goes, and the state last: if Redis refuses one of these commands, the
+    -- task is not lost, and the repetition goes on.
     redis.call('ZADD', KEYS[3], now + ARGV[2], id)
+    redis.call('LREM', KEYS[2], 0, id)
     redis.call('HSET', ARGV[3] .. id, 'state', 'retry', 'msg', task[2] .. ARGV[4])
+    redis.call('ZREM', KEYS[1], id)
     taken = taken + 1
   end
 end

@@ -1,4 +1,9 @@
 -- What the scripts of the records share. It stands before each of them.
+--
+-- Redis may refuse a command in the middle of a script, such as one for which the user has
+-- no right, and keeps what was written before. The script is repeated then. So the record,
+-- by which a repetition knows what is done, is written last, and what comes before it may
+-- be done twice.
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -49,13 +54,13 @@ local function decode_record(stored, push)
   return record
 end
 
--- Returns the text that is stored.
-local function store_record(key, push, record, seconds)
+-- The text of a record, as it is stored.
+local function record_text(push, record)
   local rest = next(record) and string.sub(cjson.encode(record), 2) or '}' -- an empty table may become a list
-  local text = record_head(push) .. (rest == '}' and '' or ',') .. rest
-  redis.call('SET', key, text, 'EX', seconds)
-  return text
+  return record_head(push) .. (rest == '}' and '' or ',') .. rest
 end
+
+local function store_record(key, text, seconds) redis.call('SET', key, text, 'EX', seconds) end
 
 -- Calls a command for a key, and once more without the key if that is of another type.
 local function write_over(command, key, ...)
@@ -109,7 +114,8 @@ end
 local function names_push(claim_key, id) return string.sub(claim_key, -#id) ~= id end
 
 -- Marks the claim of an idempotency key, if there is one, as that of a push that has
--- ended, and gives it so long to live.
+-- ended, and gives it so long to live: after the followers are told, for a key that is
+-- free may be used again.
 local function mark_claim(claim_key, id, seconds)
   local claim = read_text(claim_key)
   if claim and (not names_push(claim_key, id) or starts_with(claim, id)) then
@@ -139,8 +145,8 @@ local function take_back_claim(claim_key, id, seconds)
   redis.call('SET', claim_key, id, 'EX', seconds)
 end
 
--- Ends a record: its time, the index of dead pushes, and the claim.
-local function end_record(record, ending, id, dead_key, dead_seconds, claim_key, claim_seconds)
+-- Ends a record: its time, and the index of dead pushes.
+local function end_record(record, ending, id, dead_key, dead_seconds)
   record['end'] = ending
   record.endedAt = now
   if ending == 'SENT' then
@@ -149,7 +155,6 @@ local function end_record(record, ending, id, dead_key, dead_seconds, claim_key,
     redis.call('ZADD', dead_key, now, id)
     redis.call('ZREMRANGEBYSCORE', dead_key, '-inf', now - tonumber(dead_seconds) * 1000)
   end
-  mark_claim(claim_key, id, claim_seconds)
 end
 
 -- Takes back a record's end and gives it a budget of one attempt. Returns false if the

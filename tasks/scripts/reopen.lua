@@ -14,5 +14,5 @@
 local record = decode_record(read_text(KEYS[1]), ARGV[2])
 if record['end'] ~= 'FAILED' and record['end'] ~= 'GIVEN_UP' then return 1 end
 if not allow_one_more(record, ARGV[1], KEYS[2], KEYS[3], ARGV[3]) then return 0 end
-store_record(KEYS[1], ARGV[2], record, ARGV[3])
+store_record(KEYS[1], record_text(ARGV[2], record), ARGV[3])
 return 1

@@ -14,7 +14,9 @@
 local state = redis.call('HGET', KEYS[1], 'state')
 if not state then return 'GONE' end
 local ids = ({scheduled = KEYS[2], retry = KEYS[3], archived = KEYS[4]})[state]
-if not ids or redis.call('ZREM', ids, ARGV[1]) == 0 then return state end
+if not ids or not redis.call('ZSCORE', ids, ARGV[1]) then return state end
+-- First where it goes: if Redis refuses one of these commands, the task is not lost.
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+if ids ~= KEYS[2] then redis.call('ZREM', ids, ARGV[1]) end
 redis.call('HSET', KEYS[1], 'state', 'scheduled')
 return 'scheduled'

@@ -29,5 +29,5 @@ record['end'] = nil
 record.endedAt = nil
 record.budget = nil
 record.budgetFrom = #attempts > 0 and #attempts or nil
-store_record(KEYS[1], ARGV[2], record, ARGV[4])
+store_record(KEYS[1], record_text(ARGV[2], record), ARGV[4])
 return {'', ''}
