@@ -75,6 +75,18 @@ func (c Channel) BreakerKey(service string) string { return c.key("breaker:" + s
 // BreakerFailingKey holds what that service fails for.
 func (c Channel) BreakerFailingKey(service string) string { return c.BreakerKey(service) + ":failing" }
 
+// UnusedKey is never written: what must do nothing is tried with it.
+func (c Channel) UnusedKey() string { return c.key("unused") }
+
+// UnusedKeysOfOthers are keys like those that the channel shares with others, for the same.
+func (c Channel) UnusedKeysOfOthers() []string {
+	keys := []string{"asynq:unused"}
+	if c == FCM {
+		keys = append(keys, IdempotencyStateKey("unused"), "circuit:unused")
+	}
+	return keys
+}
+
 // FollowersKey holds the names of those who follow the channel, and what each is told
 // (Followers).
 func (c Channel) FollowersKey() string { return c.key("follow") }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"pushq/internal/redisconn"
 	"pushq/tasks"
 )
@@ -60,6 +62,12 @@ func (s *service) connectOnce(ctx context.Context) error {
 		for _, warning := range warnings {
 			s.log.Warn("redis", slog.String("text", warning.String()))
 		}
+		// Before others are asked to tell the followers of this process.
+		for _, c := range s.channels {
+			if err := checkRights(ctx, s.clients.Read, c.Channel, s.followers(c.Channel)); err != nil {
+				return err
+			}
+		}
 	}
 	if err := s.clock.Measure(ctx); err != nil {
 		return err
@@ -78,4 +86,15 @@ func (s *service) register(ctx context.Context) error {
 		}
 	}
 	return errors.Join(s.addFollowers(ctx), tasks.Announce(ctx, s.clients.Read, s.name, s.clock.Now()))
+}
+
+// checkRights looks whether the user of Redis has the rights that the work for a channel needs:
+// those to streams as soon as anybody follows it, be it another process.
+func checkRights(ctx context.Context, client redis.UniversalClient, channel tasks.Channel, own tasks.Followers) error {
+	followed := len(own.Names()) > 0
+	if !followed {
+		known, err := tasks.ReadFollowers(ctx, client, channel)
+		followed = err == nil && len(known.Names()) > 0
+	}
+	return redisconn.CheckRights(ctx, client, followed, channel.UnusedKey(), channel.UnusedKeysOfOthers()...)
 }

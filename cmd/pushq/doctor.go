@@ -41,14 +41,14 @@ Without --fix nothing is changed. --fix mends what can be mended without sending
   ghost               removes the id of a task that is gone, and stores the push again if its record has it
   misplaced-task      puts the task where it belongs
   stranded-claim      frees the idempotency key
-The other findings need a decision of yours: redis-unfit, redis-warning, redis-full, clock, paused, breaker, unserved-queue, expired-lease,
-braked, archive-near-cap, many-failed, leading-error, unread-stream, aside-stream.
+The other findings need a decision of yours: redis-unfit, redis-warning, redis-rights, redis-full, clock, paused, breaker, braked,
+unserved-queue, expired-lease, archive-near-cap, many-failed, leading-error, unread-stream, aside-stream.
 
 The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after an error.`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return withRedis(command, fix, func(settings config.Config, clients *redisconn.Clients) error {
-				findings, err := examineServer(command.Context(), clients)
+				findings, err := examineServer(command.Context(), clients, settings)
 				if err == nil {
 					var more []tasks.Finding
 					more, err = examineChannels(command.Context(), clients.Read, settings, fix)
@@ -89,7 +89,7 @@ func examineChannels(ctx context.Context, client redis.UniversalClient, settings
 	}
 	var failures []error
 	for _, channel := range tasks.Channels() {
-		configured := channel == tasks.Swrve || channel == tasks.FCM && settings.FCM.Enabled
+		configured := isConfigured(channel, settings)
 		isThere := slices.ContainsFunc(channel.Queues(), func(queue string) bool { return slices.Contains(registered, queue) })
 		if !configured && !isThere {
 			continue
@@ -167,6 +167,10 @@ func examineBrake(ctx context.Context, client redis.UniversalClient, channel tas
 	}}, nil
 }
 
+func isConfigured(channel tasks.Channel, settings config.Config) bool {
+	return channel == tasks.Swrve || channel == tasks.FCM && settings.FCM.Enabled
+}
+
 // longestRequest is how long the requests of a channel's workers may take.
 func longestRequest(channel tasks.Channel, settings config.Config) time.Duration {
 	if channel == tasks.FCM {
@@ -194,7 +198,7 @@ func followedStreams(channel tasks.Channel) []tasks.FollowedStream {
 
 // examineServer looks at Redis itself. After an error it returns what it has
 // found until then.
-func examineServer(ctx context.Context, clients *redisconn.Clients) ([]tasks.Finding, error) {
+func examineServer(ctx context.Context, clients *redisconn.Clients, settings config.Config) ([]tasks.Finding, error) {
 	var findings []tasks.Finding
 	warnings, err := clients.CheckServer(ctx)
 	if unfit, ok := errors.AsType[*redisconn.UnfitError](err); ok {
@@ -207,6 +211,21 @@ func examineServer(ctx context.Context, clients *redisconn.Clients) ([]tasks.Fin
 	}
 	for _, warning := range warnings {
 		findings = append(findings, tasks.Finding{Fault: "redis-warning", Count: 1, Meaning: warning.Text, Repair: warning.Remedy})
+	}
+	for _, channel := range tasks.Channels() {
+		if !isConfigured(channel, settings) {
+			continue
+		}
+		err := checkRights(ctx, clients.Read, channel, followers(settings, channel))
+		if missing, ok := errors.AsType[*redisconn.MissingRightsError](err); ok {
+			findings = append(findings, tasks.Finding{
+				Fault: "redis-rights", Count: len(missing.Rights), Examples: missing.Rights[:min(len(missing.Rights), 10)],
+				Meaning: err.Error() + ". The channel " + channel.Name + " does not start, and where it is at work, what Redis refuses is repeated",
+				Repair:  "redis-cli ACL SETUSER user " + strings.Join(missing.Rights, " ") + " (docs/redis.md lists all rights)",
+			})
+		} else if err != nil {
+			return findings, err
+		}
 	}
 	memory, err := redisconn.ReadMemory(ctx, clients.Read)
 	if err != nil && !errors.Is(err, redisconn.ErrUntold) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"pushq/config"
 	"pushq/internal/follow"
 	"pushq/internal/history"
 	"pushq/internal/rabbitmq"
@@ -28,15 +29,17 @@ const (
 
 // followers are those of a channel that this process is configured for. Other processes may
 // know more, and Redis knows all of them.
-func (s *service) followers(of tasks.Channel) tasks.Followers {
+func (s *service) followers(of tasks.Channel) tasks.Followers { return followers(s.settings, of) }
+
+func followers(settings config.Config, of tasks.Channel) tasks.Followers {
 	var told tasks.Followers
 	if of == tasks.FCM {
 		told.Ends = append(told.Ends, idempotencyFollower)
-		if s.settings.RabbitMQ.URL != "" {
+		if settings.RabbitMQ.URL != "" {
 			told.Ends = append(told.Ends, failedFollower)
 		}
 	}
-	if s.settings.History.PostgresURL != "" {
+	if settings.History.PostgresURL != "" {
 		told.Attempts = append(told.Attempts, historyFollower)
 	}
 	return told
