@@ -135,12 +135,14 @@ end
 -- Keeps the claim of a push that is under way again. One that names its push says so, and
 -- is made anew if need be; any other stays marked as ended, if there is one. Returns the push
 -- that the claim stands for if that is another one; then nothing changes.
+-- SET, not EXPIRE: a full Redis takes an EXPIRE, and then everything else of the script,
+-- which it would have refused.
 local function take_back_claim(claim_key, id, seconds)
+  local claim = read_text(claim_key)
   if not names_push(claim_key, id) then
-    redis.call('EXPIRE', claim_key, seconds)
+    if claim then redis.call('SET', claim_key, claim, 'EX', seconds) end
     return
   end
-  local claim = read_text(claim_key)
   if claim and claim ~= id and claim ~= id .. ' ended' then return string.match(claim, '^%S+') end
   redis.call('SET', claim_key, id, 'EX', seconds)
 end
