@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"pushq/internal/swrvesim"
+	"pushq/internal/keytype"
 	"pushq/internal/testenv"
 	"pushq/tasks"
 )
@@ -115,11 +116,11 @@ func cutReplies(t *testing.T, proxy *testenv.Proxy, marker string, inARow int) i
 	return cut
 }
 
-// scriptHash is how Redis calls the script that is put together from files of
-// the package tasks.
+// scriptHash is how Redis calls the script that is put together from keytype.lua and files
+// of the package tasks.
 func scriptHash(t *testing.T, files ...string) string {
 	t.Helper()
-	var source []byte
+	source := []byte(keytype.Source)
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join("..", "tasks", "scripts", file))
 		require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"pushq/handlers"
 	"pushq/handlers/swrve"
 	"pushq/internal/breaker"
+	"pushq/internal/keytype"
 	"pushq/internal/limiter"
 	"pushq/internal/metrics"
 	"pushq/internal/redisconn"
@@ -258,7 +259,7 @@ func (w *world) age(id string) {
 // on the wire.
 func (w *world) loadScript(name string) (sha string) {
 	w.t.Helper()
-	source := ""
+	source := keytype.Source
 	for _, part := range map[string][]string{ // as tasks puts them together
 		"begin.lua":  {"record.lua", "begin.lua"},
 		"finish.lua": {"record.lua", "complete.lua", "finish.lua"},

@@ -125,7 +125,7 @@ func (c *Caretaker) tidy(ctx context.Context) (taken int, err error) {
 	var failures []error
 	for _, queue := range c.channel.Queues() {
 		back, err := c.takeBack(ctx, queue)
-		failures = append(failures, err)
+		failures = append(failures, err, c.setAside(ctx, queue))
 		archived, err := c.tidyQueue(ctx, queue, now)
 		failures = append(failures, err)
 		taken += back + archived

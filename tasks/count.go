@@ -123,7 +123,7 @@ func (r *Reader) tally(ctx context.Context, source source, ids []string) (map[St
 		lookups.Go(func() error {
 			report, err := r.Get(ctx, id)
 			switch {
-			case errors.Is(err, ErrNotFound), errors.Is(err, errUndecodable):
+			case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnusableKey):
 				return nil // gone meanwhile, or not ours
 			case err != nil:
 				return err

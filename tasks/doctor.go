@@ -158,7 +158,7 @@ func (d *Doctor) Examine(ctx context.Context, fix bool) ([]Finding, error) {
 func (d *Doctor) checks() []check {
 	var all []check
 	for _, queue := range d.channel.Queues() {
-		all = append(all, d.leaselessCheck(queue))
+		all = append(all, d.unusableTaskCheck(queue), d.leaselessCheck(queue))
 		for _, place := range taskPlaces {
 			all = append(all, d.ghostCheck(queue, place))
 		}

@@ -8,13 +8,15 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/keytype"
 )
 
 var (
 	//go:embed scripts/ghost.lua
 	ghostSource string
 
-	ghostScript = redis.NewScript(ghostSource)
+	ghostScript = redis.NewScript(keytype.Source + ghostSource)
 )
 
 // ghostCheck removes ids whose task has no content: nothing could be sent from
@@ -61,11 +63,11 @@ func (d *Doctor) without(ctx context.Context, queue string, ids []string) (suspe
 	for place, id := range ids {
 		exist[place] = pipe.HExists(ctx, asynqTaskKey(queue, id), "msg")
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if _, err := execForEach(ctx, pipe); err != nil {
 		return nil, fmt.Errorf("read tasks of queue %s: %w: %w", queue, ErrUnreadable, err)
 	}
 	for place, id := range ids {
-		if !exist[place].Val() {
+		if exist[place].Err() == nil && !exist[place].Val() { // else see unusabletasks.go
 			suspects = append(suspects, suspect{id: id})
 		}
 	}

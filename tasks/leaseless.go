@@ -8,6 +8,8 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/keytype"
 )
 
 var (
@@ -17,7 +19,7 @@ var (
 	leaselessRequeueSource string
 
 	leaselessScript        = redis.NewScript(leaselessSource)
-	leaselessRequeueScript = redis.NewScript(leaselessRequeueSource)
+	leaselessRequeueScript = redis.NewScript(keytype.Source + leaselessRequeueSource)
 )
 
 // leaseless returns the active tasks of a queue that have no lease, up to a

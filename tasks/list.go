@@ -248,7 +248,7 @@ func (r *Reader) reports(ctx context.Context, state State, chosen []entry) ([]Re
 	for place, entry := range chosen {
 		lookups.Go(func() error {
 			report, err := r.Get(ctx, entry.id)
-			if errors.Is(err, ErrNotFound) || errors.Is(err, errUndecodable) {
+			if errors.Is(err, ErrNotFound) || errors.Is(err, ErrUnusableKey) {
 				return nil // gone meanwhile, or not to cost us the others
 			}
 			if err == nil && !(entry.unended && report.ended) {

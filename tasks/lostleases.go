@@ -10,13 +10,15 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"pushq/internal/keytype"
 )
 
 var (
 	//go:embed scripts/lost_leases.lua
 	lostLeasesSource string
 
-	lostLeasesScript = redis.NewScript(lostLeasesSource)
+	lostLeasesScript = redis.NewScript(keytype.Source + lostLeasesSource)
 )
 
 const (

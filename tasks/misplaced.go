@@ -10,13 +10,15 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/keytype"
 )
 
 var (
 	//go:embed scripts/misplaced.lua
 	misplacedSource string
 
-	misplacedScript = redis.NewScript(misplacedSource)
+	misplacedScript = redis.NewScript(keytype.Source + misplacedSource)
 )
 
 // misplacedCheck finds tasks that are not where they say. Its fix loses none:
@@ -61,7 +63,7 @@ func (d *Doctor) findMisplaced(ctx context.Context, queue string) (suspects []su
 		for place, key := range keys {
 			states[place] = pipe.HGet(ctx, key, "state")
 		}
-		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		if _, err := execForEach(ctx, pipe); err != nil {
 			return fmt.Errorf("read tasks of queue %s: %w: %w", queue, ErrUnreadable, err)
 		}
 		pipe = d.redis.Pipeline()
@@ -70,7 +72,7 @@ func (d *Doctor) findMisplaced(ctx context.Context, queue string) (suspects []su
 			id, state := strings.TrimPrefix(key, prefix), states[place].Val()
 			named := slices.IndexFunc(taskPlaces, func(place asynq.TaskState) bool { return place.String() == state })
 			if named < 0 {
-				continue // gone since; pushq has no groups
+				continue // gone since, or of another type; pushq has no groups
 			}
 			switch home := taskPlaces[named]; home {
 			case asynq.TaskStatePending:

@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"pushq/internal/keytype"
 	"pushq/scheduler"
 	"pushq/scheduler/quartz"
 )
@@ -27,9 +28,9 @@ var (
 	//go:embed scripts/reschedule.lua
 	rescheduleSource string
 
-	retryScript      = redis.NewScript(recordSource + retrySource)
-	cancelScript     = redis.NewScript(recordSource + cancelSource)
-	unlistScript     = redis.NewScript(recordSource + unlistSource)
+	retryScript      = redis.NewScript(keytype.Source + recordSource + retrySource)
+	cancelScript     = redis.NewScript(keytype.Source + recordSource + cancelSource)
+	unlistScript     = redis.NewScript(keytype.Source + recordSource + unlistSource)
 	rescheduleScript = redis.NewScript(rescheduleSource)
 )
 

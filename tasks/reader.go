@@ -101,6 +101,10 @@ func (r *Reader) find(ctx context.Context, id string) (*asynq.TaskInfo, *Record,
 	return nil, record, nil
 }
 
+// undecodableTask are the texts in which asynq v0.26.0 says that what it has read is no task
+// of its own (internal/rdb: GetTaskInfo).
+var undecodableTask = []string{"could not decode task message", "unexpected value returned from Lua script"}
+
 // task returns asynq's view of a push in one queue, or nil. A queue that asynq
 // does not know is a fault (workers and API add theirs at start), not a push
 // that does not exist.
@@ -109,8 +113,8 @@ func (r *Reader) task(queue, id string) (*asynq.TaskInfo, error) {
 	if errors.Is(err, asynq.ErrTaskNotFound) {
 		return nil, nil
 	}
-	if isWrongType(err) {
-		return nil, aboutKey(asynqTaskKey(queue, id), err)
+	if isWrongType(err) || firstIn(err, undecodableTask) != "" {
+		return nil, &UnusableKeyError{Key: asynqTaskKey(queue, id), Cause: err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read task %s of queue %s: %w: %w", id, queue, ErrUnreadable, err)

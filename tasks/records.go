@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/keytype"
 )
 
 var (
@@ -23,9 +25,9 @@ var (
 	//go:embed scripts/reopen.lua
 	reopenSource string
 
-	beginScript  = redis.NewScript(recordSource + beginSource)
-	finishScript = redis.NewScript(recordSource + completeSource + finishSource)
-	reopenScript = redis.NewScript(recordSource + reopenSource)
+	beginScript  = redis.NewScript(keytype.Source + recordSource + beginSource)
+	finishScript = redis.NewScript(keytype.Source + recordSource + completeSource + finishSource)
+	reopenScript = redis.NewScript(keytype.Source + recordSource + reopenSource)
 )
 
 // Retention says how long records and tasks live after a push has ended. All

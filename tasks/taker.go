@@ -9,6 +9,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/keytype"
 )
 
 var (
@@ -17,7 +19,7 @@ var (
 	//go:embed scripts/give_back.lua
 	giveBackSource string
 
-	takeScript     = redis.NewScript(takeSource)
+	takeScript     = redis.NewScript(keytype.Source + takeSource)
 	giveBackScript = redis.NewScript(giveBackSource)
 )
 

@@ -42,7 +42,7 @@ Without --fix nothing is changed. --fix mends what can be mended without sending
   misplaced-task      puts the task where it belongs
   stranded-claim      frees the idempotency key
 The other findings need a decision of yours: redis-unfit, redis-warning, redis-rights, redis-full, clock, paused, breaker, braked,
-unserved-queue, expired-lease, archive-near-cap, many-failed, leading-error, unread-stream, aside-stream.
+unserved-queue, expired-lease, unusable-task, archive-near-cap, many-failed, leading-error, unread-stream, aside-stream.
 
 The exit code is 0 if nothing is left to look at, 2 if something is, and 1 after an error.`,
 		Args: noArguments,

@@ -30,7 +30,7 @@ local function finish()
   if ARGV[5] == 'sent' and is_first_attempt(stored, ARGV[2], ARGV[4]) then
     local rest = ',"attempts":[' .. ARGV[3] .. '],"end":"SENT","endedAt":' .. milliseconds(now) .. '}'
     local text = record_head(ARGV[2]) .. rest
-    redis.call('ZREM', KEYS[2], ARGV[1]) -- cancelled and retried before the first attempt
+    write_over('ZREM', KEYS[2], ARGV[1]) -- cancelled and retried before the first attempt
     tell(KEYS[4], ARGV[11], ARGV[1], text, true)
     mark_claim(KEYS[3], ARGV[1], ARGV[10])
     store_record(KEYS[1], text, ARGV[8])

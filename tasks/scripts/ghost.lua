@@ -11,7 +11,7 @@
 --
 -- Returns WELL, WRONG (only looked at) or MENDED.
 
-if redis.call('HEXISTS', KEYS[2], 'msg') == 1 then return 'WELL' end
+if read('HEXISTS', KEYS[2], 'msg') ~= 0 then return 'WELL' end -- or of another type: see unusabletasks.go
 local list = ARGV[2] == 'list'
 if not redis.call(list and 'LPOS' or 'ZSCORE', KEYS[1], ARGV[1]) then return 'WELL' end
 if ARGV[3] ~= 'fix' then return 'WRONG' end

@@ -12,7 +12,7 @@
 
 if redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 'WELL' end
 if not redis.call('LPOS', KEYS[1], ARGV[1]) then return 'WELL' end
-if redis.call('HEXISTS', KEYS[3], 'msg') == 0 then return 'WELL' end -- a ghost: see ghost.lua
+if read('HEXISTS', KEYS[3], 'msg') ~= 1 then return 'WELL' end -- a ghost (ghost.lua), or of another type (unusabletasks.go)
 if ARGV[2] ~= 'fix' then return 'WRONG' end
 -- First where it goes: if Redis refuses one of these commands, the task is not lost.
 redis.call('HSET', KEYS[3], 'state', 'pending')

@@ -18,8 +18,8 @@ local now = tonumber(redis.call('TIME')[1])
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1], 'LIMIT', ARGV[5], ARGV[6])
 local taken = 0
 for _, id in ipairs(ids) do
-  local task = redis.call('HMGET', ARGV[3] .. id, 'state', 'msg')
-  if task[1] == 'active' and task[2] and redis.call('LPOS', KEYS[2], id) then
+  local task = read('HMGET', ARGV[3] .. id, 'state', 'msg')
+  if task and task[1] == 'active' and task[2] and redis.call('LPOS', KEYS[2], id) then
     -- First where it goes, and the state last: if Redis refuses one of these commands, the
     -- task is not lost, and the repetition goes on.
     redis.call('ZADD', KEYS[3], now + ARGV[2], id)

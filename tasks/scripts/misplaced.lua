@@ -16,7 +16,7 @@
 -- completed ones if its hash says so, and to the queue otherwise: it was
 -- accepted and has not ended.
 
-local state = redis.call('HGET', KEYS[1], 'state')
+local state = read('HGET', KEYS[1], 'state')
 if not state or state == 'aggregating' then return 'WELL' end
 
 local places = {'pending', 'active', 'scheduled', 'retry', 'archived', 'completed'}

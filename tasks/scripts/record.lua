@@ -1,4 +1,5 @@
--- What the scripts of the records share. It stands before each of them.
+-- What the scripts of the records share. It stands before each of them, and behind
+-- keytype.lua.
 --
 -- Redis may refuse a command in the middle of a script, such as one for which the user has
 -- no right, and keeps what was written before. The script is repeated then. So the record,
@@ -61,14 +62,6 @@ local function record_text(push, record)
 end
 
 local function store_record(key, text, seconds) redis.call('SET', key, text, 'EX', seconds) end
-
--- Calls a command for a key, and once more without the key if that is of another type.
-local function write_over(command, key, ...)
-  local reply = redis.pcall(command, key, ...)
-  if type(reply) ~= 'table' or not reply.err then return reply end
-  if string.find(reply.err, 'WRONGTYPE', 1, true) then redis.call('DEL', key) end
-  return redis.call(command, key, ...)
-end
 
 -- Tells those who follow the channel what has become of a push. The hash followers_key has
 -- their names, and what each is told: 'ends', or 'attempts', which is of ends too. A
@@ -152,9 +145,9 @@ local function end_record(record, ending, id, dead_key, dead_seconds)
   record['end'] = ending
   record.endedAt = now
   if ending == 'SENT' then
-    redis.call('ZREM', dead_key, id)
+    write_over('ZREM', dead_key, id)
   else
-    redis.call('ZADD', dead_key, now, id)
+    write_over('ZADD', dead_key, now, id)
     redis.call('ZREMRANGEBYSCORE', dead_key, '-inf', now - tonumber(dead_seconds) * 1000)
   end
 end
@@ -167,6 +160,6 @@ local function allow_one_more(record, id, dead_key, claim_key, seconds)
   record.endedAt = nil
   record.budgetFrom = #(record.attempts or {})
   record.budget = 1
-  redis.call('ZREM', dead_key, id)
+  write_over('ZREM', dead_key, id)
   return true
 end

@@ -13,8 +13,9 @@
 -- ARGV[5] milliseconds for which the call may be repeated
 --
 -- Returns the id and the message of each. The same call again returns the same tasks,
--- but for those that others have got since. A task that is gone is left out, and its
--- id left among the active ones: it is for the doctor.
+-- but for those that others have got since. A task that is gone, or under whose key is
+-- something of another type, is left out, and its id left among the active ones: it is for
+-- the doctor.
 
 local ids = {}
 local last = redis.call('GET', KEYS[5])
@@ -25,6 +26,7 @@ if last and string.sub(last, 1, #name) == name then
   end
 else
   if redis.call('EXISTS', KEYS[2]) == 1 then return {} end
+  redis.call('ZCARD', KEYS[4]) -- if it is of another type, nothing is taken
   local leases = {}
   for _ = 1, tonumber(ARGV[3]) do
     local id = redis.call('RPOPLPUSH', KEYS[1], KEYS[3])
@@ -41,10 +43,10 @@ end
 local taken = {}
 for _, id in ipairs(ids) do
   local key = ARGV[2] .. id
-  redis.call('HSET', key, 'state', 'active')
-  redis.call('HDEL', key, 'pending_since')
-  local message = redis.call('HGET', key, 'msg')
+  local message = read('HGET', key, 'msg')
   if message then
+    redis.call('HSET', key, 'state', 'active')
+    redis.call('HDEL', key, 'pending_since')
     taken[#taken + 1] = id
     taken[#taken + 1] = message
   end

@@ -8,4 +8,4 @@
 -- Returns how many entries it has removed. May be repeated.
 
 if decode_record(read_text(KEYS[1]))['end'] then return 0 end
-return redis.call('ZREM', KEYS[2], ARGV[1])
+return write_over('ZREM', KEYS[2], ARGV[1])
