@@ -20,6 +20,26 @@ type Record struct {
 	Budget int `json:"budget,omitempty"`
 }
 
+// wellFormed reports whether the fields are as pushq writes them. The scripts take any other
+// record for none, and write over it (record.lua: is_record).
+func (r *Record) wellFormed() bool {
+	if r.End != "" && !r.End.Ended() || r.BudgetFrom < 0 || r.BudgetFrom > len(r.Attempts) {
+		return false
+	}
+	for _, attempt := range r.Attempts {
+		switch attempt.Status {
+		case AttemptOK, AttemptError:
+		case AttemptInProcess:
+			if attempt.StartedAt == 0 {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 func (r *Record) delivered() bool {
 	for _, attempt := range r.Attempts {
 		if attempt.Status == AttemptOK {

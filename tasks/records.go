@@ -300,6 +300,9 @@ func decodeRecord(id string, stored []byte) (*Record, error) {
 	if err := json.Unmarshal(stored, record); err != nil {
 		return nil, fmt.Errorf("%w of push %s: %w", errUndecodable, id, err)
 	}
+	if !record.wellFormed() {
+		return nil, fmt.Errorf("%w of push %s: it is none of pushq's", errUndecodable, id)
+	}
 	record.Push.ID = id
 	return record, nil
 }

@@ -173,13 +173,27 @@ func TestEndsAreToldWhateverTheKeysOfFollowersHold(t *testing.T) {
 
 func TestARecordThatIsNoneIsWrittenAnew(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, client *redis.Client) {
-		for _, stored := range []string{"{", "5", `{"push":`, ""} {
+		for _, stored := range []string{
+			"{", "5", `{"push":`, "", "[]",
+			`{"attempts":"x"}`, `{"attempts":{"a":{"status":"OK"}}}`, `{"attempts":[1,2]}`, `{"attempts":[null]}`, `{"attempts":[{}]}`, `{"attempts":[{"status":"NO"}]}`,
+			`{"attempts":[{"status":"IN_PROCESS","startedAt":"zz"}]}`, `{"attempts":[{"status":"IN_PROCESS"}]}`, `{"attempts":[{"status":"OK","millis":"x"}]}`,
+			`{"attempts":[{"status":"ERROR","startedAt":1e999}]}`, `{"attempts":[{"status":"ERROR","token":5}]}`,
+			`{"budget":"x","attempts":[{"status":"ERROR"}]}`, `{"budgetFrom":-5,"attempts":[{"status":"ERROR"}]}`,
+			`{"budgetFrom":0.5,"attempts":[{"status":"ERROR"}]}`, `{"budgetFrom":5,"attempts":[{"status":"ERROR"}]}`,
+			`{"end":"BOGUS"}`, `{"end":5}`, `{"end":"FAILED","endedAt":"x"}`,
+		} {
 			s := newStory(t, client)
 			require.NoError(t, client.Set(t.Context(), Swrve.RecordKey(s.push.ID), stored, time.Hour).Err())
+			_, err := s.records.Get(t.Context(), s.push.ID)
+			require.ErrorIs(t, err, ErrUnusableKey, stored)
 			s.begun("a")
+			require.Len(t, s.record().Attempts, 1)
 			require.NoError(t, client.Set(t.Context(), Swrve.RecordKey(s.push.ID), stored, time.Hour).Err())
 			s.fail("a", Failed)
-			require.Equal(t, Failed, s.record().End)
+			require.Equal(t, Failed, s.record().End, stored)
+			require.NoError(t, client.Set(t.Context(), Swrve.RecordKey(s.push.ID), stored, time.Hour).Err())
+			require.Equal(t, string(Cancelled), s.cancelRecord(0), stored)
+			require.Equal(t, Cancelled, s.record().End)
 		}
 	})
 }

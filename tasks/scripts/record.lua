@@ -42,6 +42,43 @@ local function read_text(key)
   return type(stored) == 'string' and stored
 end
 
+local is_end = {SENT = true, FAILED = true, GIVEN_UP = true, CANCELLED = true}
+local is_status = {IN_PROCESS = true, OK = true, ERROR = true}
+
+-- The types of the fields of a record and of an attempt (record.go). The push is text here.
+local record_fields = {attempts = 'table', ['end'] = 'string', endedAt = 'number', budgetFrom = 'number', budget = 'number'}
+local attempt_fields = {
+  token = 'string', status = 'string', startedAt = 'number', millis = 'number',
+  errorType = 'string', errorCode = 'number', errorMessage = 'string', stackTrace = 'string',
+  maybeDelivered = 'boolean', replacement = 'string', uncounted = 'boolean', probe = 'boolean',
+}
+
+local function has_fields(value, fields)
+  if type(value) ~= 'table' then return false end
+  for name, wanted in pairs(fields) do
+    local found = value[name]
+    if found ~= nil and type(found) ~= wanted then return false end
+    if found and wanted == 'number' and (found ~= math.floor(found) or math.abs(found) > 2 ^ 53) then return false end
+  end
+  return true
+end
+
+-- Whether what has been decoded is a record as pushq writes it. What is not would break a
+-- script off, each time that it is repeated.
+local function is_record(record)
+  if not has_fields(record, record_fields) then return false end
+  if record['end'] and not is_end[record['end']] then return false end
+  local attempts, count = record.attempts or {}, 0
+  for _, attempt in pairs(attempts) do
+    if not has_fields(attempt, attempt_fields) or not is_status[attempt.status] then return false end
+    if attempt.status == 'IN_PROCESS' and not attempt.startedAt then return false end
+    count = count + 1
+  end
+  if count ~= #attempts then return false end -- it is no list
+  local from = record.budgetFrom or 0
+  return from >= 0 and from <= count
+end
+
 -- The record that is stored, without its push, and empty if there is none, or if it is
 -- no record. Who does not know the push may leave it out: that takes longer.
 local function decode_record(stored, push)
@@ -50,7 +87,7 @@ local function decode_record(stored, push)
   local rest = head and starts_with(stored, head) and string.sub(stored, #head + 1)
   if rest == '}' then return {} end
   local decodable, record = pcall(cjson.decode, rest and '{' .. string.sub(rest, 2) or stored)
-  if not decodable or type(record) ~= 'table' then return {} end
+  if not decodable or not is_record(record) then return {} end
   record.push = nil
   return record
 end
