@@ -248,3 +248,22 @@ func TestTheDoctorLooksPastAnUnusableClaim(t *testing.T) {
 	require.NoError(t, w.client.Set(t.Context(), FCM.ClaimKey(stranded), NewID(), time.Hour).Err())
 	w.requireFaultMended("stranded-claim", stranded)
 }
+
+// An end must not wait for what somebody else has put where the dead pushes are listed.
+func TestTheIndexOfDeadPushesOfAnotherTypeIsWrittenOver(t *testing.T) {
+	onEachRedis(t, func(t *testing.T, client *redis.Client) {
+		for _, end := range []State{Failed, Sent} {
+			s := newStory(t, client)
+			s.begun("a")
+			require.NoError(t, client.Del(t.Context(), Swrve.DeadKey()).Err())
+			require.NoError(t, client.Set(t.Context(), Swrve.DeadKey(), "x", 0).Err())
+			if end == Sent {
+				require.NoError(t, errorOf(s.records.Finish(t.Context(), s.push, sent("a"), Sent)))
+			} else {
+				s.fail("a", Failed)
+			}
+			require.Equal(t, end, s.record().End)
+			require.Equal(t, end == Failed, s.dead())
+		}
+	})
+}

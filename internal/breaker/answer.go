@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/keytype"
 )
 
 var (
 	//go:embed scripts/breaker.lua
 	source string
 
-	script = redis.NewScript(source)
+	script = redis.NewScript(keytype.Source + source)
 )
 
 // An answer of the script.

@@ -15,11 +15,14 @@ local function read(command, key, ...)
 end
 
 -- Calls a command for a key of pushq's own, and once more without the key if that is of
--- another type.
+-- another type. Redis' log has a line about it.
 local function write_over(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if not (type(reply) == 'table' and reply.err) then return reply end
-  if is_wrong_type(reply) then redis.call('DEL', key) end
+  if is_wrong_type(reply) then
+    redis.log(redis.LOG_WARNING, 'pushq deletes ' .. key .. ', which is of another type than it has written')
+    redis.call('DEL', key)
+  end
   return redis.call(command, key, ...)
 end
 

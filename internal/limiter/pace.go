@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/keytype"
 )
 
 var (
 	//go:embed scripts/pace.lua
 	paceSource string
 
-	paceScript = redis.NewScript(stateSource + paceSource)
+	paceScript = redis.NewScript(keytype.Source + stateSource + paceSource)
 )
 
 // A Pace is what the limiters of all processes go by.

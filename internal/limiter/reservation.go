@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"pushq/internal/keytype"
 )
 
 var (
@@ -17,8 +19,8 @@ var (
 	//go:embed scripts/throttle.lua
 	throttleSource string
 
-	reserveScript  = redis.NewScript(stateSource + reserveSource)
-	throttleScript = redis.NewScript(stateSource + throttleSource)
+	reserveScript  = redis.NewScript(keytype.Source + stateSource + reserveSource)
+	throttleScript = redis.NewScript(keytype.Source + stateSource + throttleSource)
 )
 
 // A reservation is the reply of Redis to a call for slots.

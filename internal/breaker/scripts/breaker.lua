@@ -53,12 +53,12 @@ local to_close, forget = tonumber(ARGV[6]), tonumber(ARGV[7])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
-local fields = redis.call('HMGET', key, 'state', 'failures', 'successes', 'opened', 'generation',
+local fields = write_over('HMGET', key, 'state', 'failures', 'successes', 'opened', 'generation',
   'unproven', 'swept', 'call:' .. name, 'suspects', 'goods', 'looks', 'failed', 'last', 'refused')
-local state, failures = fields[1] or 'closed', tonumber(fields[2] or 0)
-local successes, opened, generation = tonumber(fields[3] or 0), tonumber(fields[4] or 0), tonumber(fields[5] or 0)
-local swept = tonumber(fields[7] or 0)
-local goods, looks, failed = tonumber(fields[10] or 0), tonumber(fields[11] or 0), tonumber(fields[12] or 0)
+local state, failures = fields[1] or 'closed', tonumber(fields[2]) or 0
+local successes, opened, generation = tonumber(fields[3]) or 0, tonumber(fields[4]) or 0, tonumber(fields[5]) or 0
+local swept = tonumber(fields[7]) or 0
+local goods, looks, failed = tonumber(fields[10]) or 0, tonumber(fields[11]) or 0, tonumber(fields[12]) or 0
 local last, refused = fields[13] or '', fields[14] or '0'
 local state_before, failures_before = state, failures
 
@@ -79,7 +79,7 @@ local unproven, suspects = under_way(fields[6]), under_way(fields[9])
 if not fields[1] then redis.call('DEL', failing) end
 local failed_at -- the good answers until the subject's latest failure; nil if it does not fail
 if subject ~= '' then
-  local score = redis.call('ZSCORE', failing, subject)
+  local score = write_over('ZSCORE', failing, subject)
   if score then failed_at = tonumber(score) end
 end
 local suspect = failed_at and goods > failed_at
@@ -193,7 +193,7 @@ redis.call('HDEL', key, 'call:' .. name)
 -- What a call says of its subject is true however late it is reported.
 if act == 'good' then
   goods, refused = goods + 1, '0'
-  if failed_at then redis.call('ZREM', failing, subject) end
+  if failed_at then write_over('ZREM', failing, subject) end
   failed_at, suspect = nil, false
 elseif act ~= 'void' and subject ~= '' then
   -- The first failure of a subject counts. If others were served in the same look, whichever
@@ -203,7 +203,7 @@ elseif act ~= 'void' and subject ~= '' then
   local served = not permitted and state == 'closed'
     or permitted and state == 'half_open' and successes > 0 and not failed_at
   local score = served and goods - 1 or goods
-  redis.call('ZADD', failing, whole(math.max(score, failed_at or score)), subject)
+  write_over('ZADD', failing, whole(math.max(score, failed_at or score)), subject)
   redis.call('ZREMRANGEBYRANK', failing, 0, -tonumber(ARGV[8]) - 1)
   redis.call('EXPIRE', failing, ARGV[9])
 end

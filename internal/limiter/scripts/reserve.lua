@@ -27,13 +27,13 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local wanted, own, ahead = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local fields = redis.call('HMGET', KEYS[1], 'next', 'delay', 'delay_at', 'speed', 'speed_at', 'warm_at', 'override')
-local next_start = tonumber(fields[1] or 0)
-local delay, delay_at = tonumber(fields[2] or 0), tonumber(fields[3] or 0)
-local speed, speed_at = tonumber(fields[4] or 1), tonumber(fields[5] or 0)
-local warm_at = tonumber(fields[6] or 0)
-local last_override = tonumber(fields[7] or 0)
-local override = tonumber(redis.call('GET', KEYS[3]) or 0)
+local fields = write_over('HMGET', KEYS[1], 'next', 'delay', 'delay_at', 'speed', 'speed_at', 'warm_at', 'override')
+local next_start = tonumber(fields[1]) or 0
+local delay, delay_at = tonumber(fields[2]) or 0, tonumber(fields[3]) or 0
+local speed, speed_at = tonumber(fields[4]) or 1, tonumber(fields[5]) or 0
+local warm_at = tonumber(fields[6]) or 0
+local last_override = tonumber(fields[7]) or 0
+local override = tonumber(read('GET', KEYS[3])) or 0
 
 -- Processes that are configured differently: the slowest wins.
 if own >= delay or now - delay_at > announcement_lives or delay_at > now then

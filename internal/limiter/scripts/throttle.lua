@@ -27,14 +27,14 @@ local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local asked, served, said = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
-local fields = redis.call('HMGET', KEYS[1], 'speed', 'speed_at', 'cut_at', 'doubt_until', 'in_a_row', 'served')
-local speed, speed_at, cut_at = tonumber(fields[1] or 1), tonumber(fields[2] or 0), tonumber(fields[3] or 0)
+local fields = write_over('HMGET', KEYS[1], 'speed', 'speed_at', 'cut_at', 'doubt_until', 'in_a_row', 'served')
+local speed, speed_at, cut_at = tonumber(fields[1]) or 1, tonumber(fields[2]) or 0, tonumber(fields[3]) or 0
 local brake = math.max(redis.call('PTTL', KEYS[2]), 0)
 
 if served ~= '' then
   local in_a_row = 0
-  if brake == 0 and now < tonumber(fields[4] or 0) then
-    in_a_row = 1 + (fields[6] == served and tonumber(fields[5] or 0) or 0)
+  if brake == 0 and now < (tonumber(fields[4]) or 0) then
+    in_a_row = 1 + (fields[6] == served and (tonumber(fields[5]) or 0) or 0)
   end
   local alone = in_a_row > 0 and in_a_row < brakes_again
   -- From when this push comes again, at the latest: it may wait half as long again.
@@ -54,6 +54,6 @@ end
 
 if asked <= brake then return {brake, 0, 0} end
 local since = string.format('%.0f', now / 1000)
-if brake > 0 then since = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) ') or since end
+if brake > 0 then since = string.match(read('GET', KEYS[2]) or '', '^(%d+) ') or since end
 redis.call('SET', KEYS[2], since .. ' ' .. said, 'PX', asked)
 return {asked, 0, brake == 0 and 1 or 0}
