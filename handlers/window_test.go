@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,6 +65,8 @@ func TestAnOpenWindow(t *testing.T) {
 	requireRows(t, []row{refused(503, "Service"), okRow},
 		w.await(w.accept(heldPush("503x1-", "* * * * * ?")), tasks.Sent, 2).Attempts, "always open")
 	classes, _, _ := keeper.seen()
+	// A busy machine may be late for a slot, and then asks once more.
+	classes = slices.DeleteFunc(classes, func(c limiter.Class) bool { return c == limiter.Resumed })
 	require.Equal(t, []limiter.Class{limiter.Windowed, limiter.Windowed}, classes)
 }
 
