@@ -56,8 +56,9 @@ func CheckRights(ctx context.Context, client redis.UniversalClient, streams bool
 		}
 		node = master
 	}
-	// Without a right to MULTI itself, the rest would be carried out.
-	if err := tryRights(ctx, node, []string{"+multi", "+exec"}, []string{"multi", "exec"}); err != nil {
+	// Without a right to MULTI itself, or behind a proxy that has no MULTI, the rest would be
+	// carried out.
+	if refusal, err := tryRights(ctx, node, []string{"+multi", "+exec"}, []string{"multi", "exec"}); err != nil || refusal != nil {
 		return err
 	}
 	rights, commands := []string{""}, []string{"multi"}
@@ -79,7 +80,8 @@ func CheckRights(ctx context.Context, client redis.UniversalClient, streams bool
 	}
 	try("", "get", "")
 	try("", "exec", "")
-	return tryRights(ctx, node, rights, commands)
+	_, err := tryRights(ctx, node, rights, commands)
+	return err
 }
 
 // rightTo names the right to a command as docs/redis.md does.
@@ -94,7 +96,8 @@ func rightTo(command string) string {
 }
 
 // tryRights runs commands on one connection. Any answer will do but that a right is missing.
-func tryRights(ctx context.Context, node redis.Cmdable, rights, commands []string) error {
+// The refusal is that of the first command.
+func tryRights(ctx context.Context, node redis.Cmdable, rights, commands []string) (refusal, err error) {
 	pipe := node.Pipeline()
 	for _, command := range commands {
 		var arguments []any
@@ -108,25 +111,25 @@ func tryRights(ctx context.Context, node redis.Cmdable, rights, commands []strin
 	var cause error
 	for place, reply := range replies {
 		// The refusal of EXEC quotes it.
-		refusal := reply.Err()
-		if refusal == nil || !strings.Contains(refusal.Error(), "NOPERM ") {
+		answer := reply.Err()
+		if answer == nil || !strings.Contains(answer.Error(), "NOPERM ") {
 			continue
 		}
 		// Without a right to EXISTS, nothing is known of the keys that it is tried with.
 		if !strings.HasPrefix(rights[place], "~") || !slices.Contains(missing, "+exists") {
-			missing, cause = append(missing, rights[place]), refusal
+			missing, cause = append(missing, rights[place]), answer
 		}
 	}
 	if cause != nil {
 		text := strings.Join(missing, " ")
-		return &MissingRightsError{Rights: missing, told: &TroubleError{
+		return nil, &MissingRightsError{Rights: missing, told: &TroubleError{
 			Reason: "its user in redis.url lacks the rights " + text,
 			Remedy: "give it those that docs/redis.md lists, such as by `redis-cli ACL SETUSER user " + text + "` (and in the ACL file)",
 			cause:  cause,
 		}}
 	}
 	if _, answered := errors.AsType[redis.Error](err); err != nil && !answered {
-		return fmt.Errorf("try the rights at redis: %w", Explain(err))
+		return nil, fmt.Errorf("try the rights at redis: %w", Explain(err))
 	}
-	return nil
+	return replies[0].Err(), nil
 }

@@ -79,3 +79,11 @@ func TestRightsAtARedisThatIsGone(t *testing.T) {
 	_, missing := errors.AsType[*MissingRightsError](err)
 	require.False(t, missing)
 }
+
+// Without MULTI the commands would be carried out, so they are not tried.
+func TestNoRightsAreTriedWithoutMulti(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t, "--rename-command", "MULTI", "gone")
+	require.NoError(t, CheckRights(t.Context(), open(t, server.URL()).Read, true, "pushq:{swrve}:rights", "asynq:rights"))
+	require.Zero(t, server.Client(t).DBSize(t.Context()).Val(), "nothing is written")
+}
