@@ -501,7 +501,7 @@ func TestNetworkErrors(t *testing.T) {
 				if test.timeout == short {
 					require.GreaterOrEqual(t, time.Since(began), short)
 				}
-				require.Less(t, time.Since(began), client.MaxDuration())
+				require.Less(t, time.Since(began), client.MaxDuration()+time.Minute, "late on a busy machine, but not for ever")
 
 				require.True(t, strings.HasPrefix(outcome.ErrorMessage, "no answer: "), outcome.ErrorMessage)
 				require.Contains(t, outcome.ErrorMessage, test.message)

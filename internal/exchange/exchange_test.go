@@ -130,7 +130,7 @@ func TestHTTP2WithoutAnAnswer(t *testing.T) {
 		require.NotNil(t, unanswered)
 		require.True(t, unanswered.MaybeDelivered, unanswered.Reason)
 		require.Contains(t, unanswered.Reason, reason)
-		require.Less(t, time.Since(began), client.MaxDuration())
+		require.Less(t, time.Since(began), client.MaxDuration()+time.Minute, "late on a busy machine, but not for ever")
 	}
 	answer, unanswered := post(t, client, server.URL+"/cut")
 	require.Nil(t, unanswered)
