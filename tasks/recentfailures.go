@@ -56,14 +56,16 @@ func (e endError) flags() string {
 type failedPushes struct {
 	byState map[State][]string    // ids, newest first
 	byError map[endError][]string // the same
+	// failedByError are those that ended FAILED.
+	failedByError map[endError][]string
 	// part is how much of them was read: there may be too many.
 	part float64
 }
 
-// most returns the error of the most pushes.
-func (f failedPushes) most() endError {
-	return slices.MaxFunc(slices.Collect(maps.Keys(f.byError)), func(a, b endError) int {
-		return cmp.Or(cmp.Compare(len(f.byError[a]), len(f.byError[b])), cmp.Compare(b.String(), a.String()))
+// mostFrequent returns the error of the most pushes.
+func mostFrequent(byError map[endError][]string) endError {
+	return slices.MaxFunc(slices.Collect(maps.Keys(byError)), func(a, b endError) int {
+		return cmp.Or(cmp.Compare(len(byError[a]), len(byError[b])), cmp.Compare(b.String(), a.String()))
 	})
 }
 
@@ -88,7 +90,7 @@ func (d *Doctor) examineFailures(ctx context.Context) (findings []Finding, err e
 	failed := len(recent.byState[Failed])
 	ended := float64(sent)*recent.part + float64(failed+len(recent.byState[GivenUp]))
 	if share := float64(failed) / ended; failed >= fewFailures && share >= manyFailed {
-		lead := recent.most()
+		lead := mostFrequent(recent.failedByError)
 		findings = append(findings, Finding{
 			Fault: "many-failed", Queue: d.channel.Name, Count: failed, More: recent.part < 1,
 			Examples: recent.byState[Failed][:min(failed, maxExamples)],
@@ -113,11 +115,11 @@ func (d *Doctor) examineFailures(ctx context.Context) (findings []Finding, err e
 	if len(recent.byError) == 0 {
 		return findings, nil
 	}
-	lead := recent.most()
+	lead := mostFrequent(recent.byError)
 	ids := recent.byError[lead]
 	return append(findings, Finding{
 		Fault: "leading-error", Queue: d.channel.Name, Count: len(ids), More: recent.part < 1, Examples: ids[:min(len(ids), maxExamples)],
-		Meaning: fmt.Sprintf("%s has ended %.0f %% of the pushes that have ended within %s; in the 24 hours before, it ended %.1f in as long a time",
+		Meaning: fmt.Sprintf("%s has ended %.0f %% of the pushes that have ended within %s; in the 24 hours before, it ended %.1f in as long a time (many-failed may have the same cause)",
 			lead, 100*float64(len(ids))/ended, since(window), usual(lead)),
 		Repair: fmt.Sprintf("look at one (pushq push get %s) for what has changed. When it is mended: pushq push retry --status FAILED --since %s%s%s, and the same with --status GIVEN_UP",
 			ids[0], since(window), lead.flags(), d.named()),
@@ -144,7 +146,7 @@ func (d *Doctor) countSent(ctx context.Context, now time.Time, window time.Durat
 
 // readFailures reads the newest pushes that failed within the time, at most maxSuspects.
 func (d *Doctor) readFailures(ctx context.Context, from, to time.Time) (failedPushes, error) {
-	found := failedPushes{byState: make(map[State][]string), byError: make(map[endError][]string), part: 1}
+	found := failedPushes{byState: make(map[State][]string), byError: make(map[endError][]string), failedByError: make(map[endError][]string), part: 1}
 	key := d.channel.DeadKey()
 	within := &redis.ZRangeBy{
 		Min: strconv.FormatInt(from.UnixMilli(), 10), Max: "(" + strconv.FormatInt(to.UnixMilli(), 10), Count: maxSuspects,
@@ -179,6 +181,9 @@ func (d *Doctor) readFailures(ctx context.Context, from, to time.Time) (failedPu
 			kind := endError{last.ErrorType, last.ErrorCode}
 			found.byState[record.End] = append(found.byState[record.End], id)
 			found.byError[kind] = append(found.byError[kind], id)
+			if record.End == Failed {
+				found.failedByError[kind] = append(found.failedByError[kind], id)
+			}
 		}
 	}
 	return found, nil

@@ -78,6 +78,18 @@ func TestEveryPushFails(t *testing.T) {
 	})
 }
 
+// Those given up are not retried with the FAILED ones, so their error is not named.
+func TestTheErrorThatIsNamedIsOneOfTheFailed(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	w.failed(20, Failed, time.Minute, ErrorSwrve, 403)
+	w.failed(30, GivenUp, time.Minute, ErrorSwrve, 503)
+	found := w.failures()
+	require.Contains(t, found["many-failed"].Meaning, "most of all with SWRVE 403")
+	require.Contains(t, found["many-failed"].Repair, "--status FAILED --since 15m --error-type SWRVE --error-code 403")
+	require.Contains(t, found["leading-error"].Meaning, "SWRVE 503")
+}
+
 func TestAShareOfFailures(t *testing.T) {
 	t.Parallel()
 	for name, picture := range map[string]struct {
