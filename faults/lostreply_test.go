@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"pushq/internal/swrvesim"
 	"pushq/internal/keytype"
+	"pushq/internal/swrvesim"
 	"pushq/internal/testenv"
 	"pushq/tasks"
 )
