@@ -315,14 +315,16 @@ func TestAsynqsCancelOfAPushThatWaitsForItsTurn(t *testing.T) {
 	inspector := asynq.NewInspectorFromRedisClient(w.Redis.Client(t))
 	_, err := w.operate("pace", "0.01", "--for", "10m")
 	require.NoError(t, err)
-	first, waiting := accept(t, serve, "first"), accept(t, serve, "waiting")
-	testenv.Eventually(t, 20*time.Second, "a worker to hold it", func() bool { return lookUp(t, serve, waiting).Status == tasks.InMemory })
+	// Two workers would race for the only turn there is.
+	waitFor(t, serve, accept(t, serve, "first"), tasks.Sent, time.Minute)
+	waiting := accept(t, serve, "waiting")
+	testenv.Eventually(t, time.Minute, "a worker to hold it", func() bool { return lookUp(t, serve, waiting).Status == tasks.InMemory })
 	require.NoError(t, inspector.CancelProcessing(waiting))
-	testenv.Eventually(t, 20*time.Second, "the cancel to be seen", func() bool { return lookUp(t, serve, waiting).Status != tasks.InMemory })
+	testenv.Eventually(t, time.Minute, "the cancel to be seen", func() bool { return lookUp(t, serve, waiting).Status != tasks.InMemory })
 	require.Equal(t, tasks.Retry, lookUp(t, serve, waiting).Status)
 	_, err = w.operate("pace", "--reset")
 	require.NoError(t, err)
-	waitForAll(t, serve, []string{first, waiting}, tasks.Sent, 40*time.Second)
+	waitFor(t, serve, waiting, tasks.Sent, time.Minute)
 	require.Equal(t, map[string]int{"first": 1, "waiting": 1}, w.Deliveries())
 }
 

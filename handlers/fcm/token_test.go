@@ -293,18 +293,27 @@ func TestATokenThatCannotBeSentIsFetchedAnew(t *testing.T) {
 
 func TestCloseGivesUpFetchingAToken(t *testing.T) {
 	t.Parallel()
-	simulator, provider := startProvider(t, V1)
-	require.NoError(t, simulator.SetToken(fcmsim.TokenHangs, 0))
-	outcome := make(chan handlers.Outcome, 1)
-	go func() { outcome <- provider.send(t.Context(), messageTo("ann")) }()
-	testenv.Eventually(t, 10*time.Second, "the fetch", func() bool { return simulator.Stats().TokenRequests == 1 })
-	began := time.Now()
-	provider.Close()
-	require.Less(t, time.Since(began), tokenTimeout-2*time.Second)
-	require.Equal(t, handlers.Retryable, (<-outcome).Verdict)
-	later := provider.send(t.Context(), messageTo("ann"))
-	require.Equal(t, handlers.Retryable, later.Verdict)
-	require.Zero(t, simulator.Stats().Requests)
+	const enough = tokenTimeout / 2
+	var took time.Duration
+	// A busy machine may hold one up; who waits for the timeout always does.
+	for range 5 {
+		simulator, provider := startProvider(t, V1)
+		require.NoError(t, simulator.SetToken(fcmsim.TokenHangs, 0))
+		outcome := make(chan handlers.Outcome, 1)
+		go func() { outcome <- provider.send(t.Context(), messageTo("ann")) }()
+		testenv.Eventually(t, 10*time.Second, "the fetch", func() bool { return simulator.Stats().TokenRequests == 1 })
+		began := time.Now()
+		provider.Close()
+		took = time.Since(began)
+		require.Equal(t, handlers.Retryable, (<-outcome).Verdict)
+		later := provider.send(t.Context(), messageTo("ann"))
+		require.Equal(t, handlers.Retryable, later.Verdict)
+		require.Zero(t, simulator.Stats().Requests)
+		if took < enough {
+			break
+		}
+	}
+	require.Less(t, took, enough)
 }
 
 func TestAFailureToRenewIsLoggedWithoutSecrets(t *testing.T) {
