@@ -229,11 +229,7 @@ func (o *Operator) actOnOne(ctx context.Context, action bulkAction, until Millis
 		return bulkOutcome{err: fmt.Errorf("%s push %s: %w", action.name, entry.id, err)}
 	}
 	found, err := report(entry.id, task, record)
-	// A retry that was cut short has taken the end out of the record. Without a
-	// task nothing tells which end that was: every filter for ended
-	// pushes may have it.
-	cutShort := action.filter.State.Ended() && task == nil && !found.ended
-	if err != nil || found.State != action.filter.State && !cutShort || entry.unended && found.ended ||
+	if err != nil || found.State != action.filter.State && !retryWasCutShort(found, task, entry, action.filter.State) || entry.unended && found.ended ||
 		!action.filter.chooses(found, entry, until) {
 		return bulkOutcome{}
 	}
@@ -241,6 +237,17 @@ func (o *Operator) actOnOne(ctx context.Context, action bulkAction, until Millis
 		return bulkOutcome{matched: true, err: fmt.Errorf("%s push %s: %w", action.name, entry.id, err)}
 	}
 	return bulkOutcome{matched: true}
+}
+
+// retryWasCutShort reports whether a retry has taken the end, which was the given state, out
+// of the record and got no further: then the push is in the index of dead pushes yet. A task
+// tells which end that was. Without one nothing does, and every filter for ended pushes may
+// have it.
+func retryWasCutShort(found Report, task *asynq.TaskInfo, entry entry, ended State) bool {
+	if found.ended || entry.unended || !ended.Ended() {
+		return false
+	}
+	return task == nil || task.State == asynq.TaskStateArchived && archivedState(task.LastErr, nil) == ended
 }
 
 // chooses reports whether a push in the filter's state is meant, and was in it

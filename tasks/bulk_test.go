@@ -521,43 +521,54 @@ func TestBulkWithHalfACluster(t *testing.T) {
 	require.Equal(t, Bulk{Matched: 250 - done, Done: 250 - done}, rest)
 }
 
-// A call that fails half-way may be repeated, and then nothing is left out.
+// A call that fails half-way may be repeated, and then nothing is left out: whether asynq
+// has the tasks of the pushes yet, or has forgotten them.
 func TestBulkWithoutRedis(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	proxy := testenv.NewProxy(t, d.server.Addr())
-	operator := d.operatorBehind(proxy, noon)
+	for name, fail := range map[string]func(d *desk) []string{
+		"with tasks": func(d *desk) (ids []string) {
+			for range 4 {
+				ids = append(ids, d.inState(Failed).ID)
+			}
+			return ids
+		},
+		"without": func(d *desk) []string { return d.seed(4, Failed, plain) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			proxy := testenv.NewProxy(t, d.server.Addr())
+			operator := d.operatorBehind(proxy, noon)
 
-	failed := []string{}
-	for range 4 {
-		failed = append(failed, d.inState(Failed).ID)
+			failed := fail(d)
+			require.NoError(t, retryScript.Load(t.Context(), d.client).Err())
+			// Taken out of the record, but not run: it is found again.
+			proxy.CutReplyTo(retryScript.Hash(), 3)
+			page, err := operator.RetryAll(t.Context(), Filter{State: Failed}, 4, "")
+			require.NoError(t, err)
+			require.Equal(t, 3, page.Failed)
+			require.ErrorIs(t, page.Fault, ErrIncomplete)
+			require.Equal(t, 3, proxy.Cut())
+			failed = append(failed, d.seed(300, Failed, plain)...)
+
+			proxy.Refuse(true)
+			_, err = operator.RetryAll(t.Context(), Filter{State: Failed}, MaxBulk, page.Next)
+			require.ErrorIs(t, err, ErrUnreadable)
+			proxy.Refuse(false)
+
+			d.server.Freeze()
+			started := time.Now()
+			_, err = operator.RetryAll(t.Context(), Filter{State: Failed}, MaxBulk, "")
+			require.ErrorIs(t, err, ErrUnreadable)
+			require.Less(t, time.Since(started), time.Minute)
+			d.server.Thaw()
+
+			sum, _ := loop(t, operator.RetryAll, Filter{State: Failed}, 100)
+			require.Equal(t, len(failed)-1, sum.Done)
+			for _, id := range failed {
+				require.Equal(t, Pending, d.get(id).State)
+			}
+			require.Zero(t, d.client.ZCard(t.Context(), Swrve.DeadKey()).Val())
+		})
 	}
-	failed = append(failed, d.seed(300, Failed, plain)...)
-	require.NoError(t, retryScript.Load(t.Context(), d.client).Err())
-	// Taken out of the record, but not run: it is FAILED still, and found again.
-	proxy.CutReplyTo(retryScript.Hash(), 3)
-	page, err := operator.RetryAll(t.Context(), Filter{State: Failed}, 4, "")
-	require.NoError(t, err)
-	require.Equal(t, 3, page.Failed)
-	require.ErrorIs(t, page.Fault, ErrIncomplete)
-	require.Equal(t, 3, proxy.Cut())
-
-	proxy.Refuse(true)
-	_, err = operator.RetryAll(t.Context(), Filter{State: Failed}, MaxBulk, page.Next)
-	require.ErrorIs(t, err, ErrUnreadable)
-	proxy.Refuse(false)
-
-	d.server.Freeze()
-	started := time.Now()
-	_, err = operator.RetryAll(t.Context(), Filter{State: Failed}, MaxBulk, "")
-	require.ErrorIs(t, err, ErrUnreadable)
-	require.Less(t, time.Since(started), time.Minute)
-	d.server.Thaw()
-
-	sum, _ := loop(t, operator.RetryAll, Filter{State: Failed}, 100)
-	require.Equal(t, len(failed)-1, sum.Done)
-	for _, id := range failed {
-		require.Equal(t, Pending, d.get(id).State)
-	}
-	require.Zero(t, d.client.ZCard(t.Context(), Swrve.DeadKey()).Val())
 }
