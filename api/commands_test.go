@@ -2,12 +2,15 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"pushq/internal/testenv"
 )
 
 // commands are how often Redis has run each command since reset, those of
@@ -69,7 +72,8 @@ func TestCommandsOfAPush(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := startService(t)
-			postPush(t, s.server.http.Handler) // Redis learns the script
+			// Redis learns the script.
+			testenv.Eventually(t, time.Minute, "a push to be accepted", func() bool { return s.post(push()).status == http.StatusAccepted })
 			require.NoError(t, s.client.ConfigResetStat(t.Context()).Err())
 			began := time.Now()
 			post.all(s)

@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,7 +134,8 @@ func TestAWorkerDiesAfterTheEndOfAPushThatHasWaited(t *testing.T) {
 			}})
 			id := w.acceptFor("503-")
 			w.awaitText("swrve", id, "given up: as the record says")
-			require.Len(t, w.await(id, tasks.GivenUp, 1).Attempts, 1)
+			made := slices.DeleteFunc(w.await(id, tasks.GivenUp, 1).Attempts, func(attempt tasks.Attempt) bool { return attempt.Uncounted })
+			require.Len(t, made, 1, "a busy machine may withdraw others")
 			require.Len(t, w.requests("503-"), 1)
 			require.EqualValues(t, 2, ends.Load())
 		})

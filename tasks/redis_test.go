@@ -28,6 +28,7 @@ func onEachRedis(t *testing.T, test func(*testing.T, *redis.Client)) {
 		t.Cleanup(embedded.Close)
 		options, err := redis.ParseURL(embedded.URL())
 		require.NoError(t, err)
+		options.ReadTimeout = time.Minute // it is slow on a busy machine
 		client := redis.NewClient(options)
 		t.Cleanup(func() { _ = client.Close() })
 		test(t, client)

@@ -76,7 +76,7 @@ func TestAFullRedisDrainsAndTakesNoPushes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{}, "--maxmemory", "30mb")
 	api := w.startReady("api")
-	ids := acceptMany(t, api, 40, "queued-")
+	ids := acceptPlain(t, api, 40, "queued-")
 	client := w.Redis.Client(t)
 	fillTo(t, client, 0.85)
 	requireStoreFull(t, api)
@@ -118,7 +118,7 @@ func TestNothingIsLostOrSentTwiceWithTooFewReplicas(t *testing.T) {
 	const count = 16
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
 	serve := w.startReady("serve", "SWRVE_DELAYMILLIS=1", "SWRVE_CONCURRENCY=16")
-	ids := acceptMany(t, serve, count, "queued-")
+	ids := acceptPlain(t, serve, count, "queued-")
 	testenv.Eventually(t, 20*time.Second, "pushes to be sent", func() bool { return len(w.Swrve.Ledger()) >= count })
 
 	client := w.Redis.Client(t)

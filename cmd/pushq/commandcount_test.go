@@ -23,7 +23,7 @@ func TestAPushCostsAtMostSixRedisCommands(t *testing.T) {
 	api := w.startReady("api")
 	w.startReady("worker", "SWRVE_DELAYMILLIS=3.4")
 	commands := testenv.CountCommands(t, w.Redis.Addr())
-	acceptMany(t, api, pushes, "user-")
+	acceptPlain(t, api, pushes, "user-")
 	delivered := func() int { return w.Swrve.Stats().Delivered }
 	testenv.Eventually(t, time.Minute, "all to be delivered", func() bool { return delivered() == pushes })
 	client := w.Redis.Client(t)

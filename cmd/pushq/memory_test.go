@@ -20,9 +20,9 @@ func TestMemoryOfAPush(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{})
 	api := w.startReady("api")
 	client := w.Redis.Client(t)
-	acceptMany(t, api, 50, "warm-up-")
+	acceptPlain(t, api, 50, "warm-up-")
 	empty := usedMemory(t, client)
-	ids := acceptMany(t, api, pushes, "463B3209-6E33-4E88-AF52-CDA87C0550EC-"+strings.Repeat("x", 47))
+	ids := acceptPlain(t, api, pushes, "463B3209-6E33-4E88-AF52-CDA87C0550EC-"+strings.Repeat("x", 47))
 	queued := (usedMemory(t, client) - empty) / pushes
 
 	worker := w.startReady("worker", "SWRVE_DELAYMILLIS=0.2", "SWRVE_CONCURRENCY=50")

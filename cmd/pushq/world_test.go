@@ -110,8 +110,31 @@ func accept(t *testing.T, process *testenv.Process, user string, more ...string)
 	return strings.TrimPrefix(header.Get("Location"), "/push/")
 }
 
-// acceptMany posts pushes from a few goroutines and returns their ids.
+// acceptMany posts pushes from a few goroutines and returns their ids. Each has an
+// idempotency key, and is posted again while a busy machine keeps Redis from answering in
+// time.
 func acceptMany(t *testing.T, process *testenv.Process, count int, prefix string) []string {
+	t.Helper()
+	return postMany(t, process, count, prefix, func(body string) (int, http.Header, string, error) {
+		key := tasks.NewID()
+		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			status, header, answer, err := tryPost(process.URL(), body, "Idempotency-Key", key)
+			if status != http.StatusServiceUnavailable || time.Since(began) > time.Minute {
+				return status, header, answer, err
+			}
+		}
+	})
+}
+
+// acceptPlain is acceptMany without keys, which cost time and memory, and so in one try.
+func acceptPlain(t *testing.T, process *testenv.Process, count int, prefix string) []string {
+	t.Helper()
+	return postMany(t, process, count, prefix, func(body string) (int, http.Header, string, error) {
+		return tryPost(process.URL(), body)
+	})
+}
+
+func postMany(t *testing.T, process *testenv.Process, count int, prefix string, post func(body string) (int, http.Header, string, error)) []string {
 	t.Helper()
 	const callers = 8
 	type result struct {
@@ -119,11 +142,10 @@ func acceptMany(t *testing.T, process *testenv.Process, count int, prefix string
 		err error
 	}
 	results := make(chan result, count)
-	url := process.URL()
 	for caller := range callers {
 		go func() {
 			for number := caller; number < count; number += callers {
-				status, header, answer, err := tryPost(url, pushBody(fmt.Sprintf("%s%d", prefix, number)))
+				status, header, answer, err := post(pushBody(fmt.Sprintf("%s%d", prefix, number)))
 				if err == nil && status != http.StatusAccepted {
 					err = fmt.Errorf("status %d: %s", status, answer)
 				}

@@ -78,10 +78,14 @@ func TestReserveFromAFreshState(t *testing.T) {
 
 func TestNoBurstAfterIdling(t *testing.T) {
 	redistest.OnEveryServer(t, func(t *testing.T, client redis.UniversalClient) {
-		for idle, first := range map[int64]int64{0: 4000, 500_000: 4000, 1_000_001: 5000, 60_000_000: 5000} {
+		for _, idle := range []int64{0, 500_000, 1_000_001, 60_000_000} {
 			now := warm(t, client)
 			setFields(t, client, "next", now-idle)
 			got := reserve(t, client, 50, 4000, 10_000)
+			first := int64(4000)
+			if got.now-(now-idle) > 1_000_000 { // a busy machine may make it longer
+				first = 5000
+			}
 			require.Equal(t, got.now+10_000, got.slots[0], "nothing from the past")
 			for _, gap := range gaps(got.slots) {
 				require.GreaterOrEqual(t, gap, int64(4000), idle)
