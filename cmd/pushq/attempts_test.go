@@ -35,7 +35,7 @@ func TestRaisingMaxAttemptsHoldsForWaitingPushes(t *testing.T) {
 func TestScriptedOutcomesReadBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
-	serve := w.startReady("serve", "SWRVE_TIMEOUTMILLIS=1000", "SWRVE_AVERAGEPROCESSINGMILLIS=1000", "SWRVE_CONCURRENCY=50")
+	serve := w.startReady("serve", "SWRVE_TIMEOUTMILLIS=4000", "SWRVE_AVERAGEPROCESSINGMILLIS=1000", "SWRVE_CONCURRENCY=50")
 	const none = 0
 	for _, scripted := range []struct {
 		user           string

@@ -215,7 +215,7 @@ func TestSecretsAndTextsAreNotShown(t *testing.T) {
 	w := newWorld(t, swrvesim.Config{}, "--requirepass", redisPassword)
 	redisURL := "redis://:" + redisPassword + "@" + w.Redis.Addr() + "/0"
 	environment := []string{
-		"DASHBOARD_USER=operator", "SWRVE_TIMEOUTMILLIS=1000", "SWRVE_AVERAGEPROCESSINGMILLIS=1000", "PUSH_RETRY_MAXATTEMPTS=2",
+		"DASHBOARD_USER=operator", "SWRVE_TIMEOUTMILLIS=4000", "SWRVE_AVERAGEPROCESSINGMILLIS=1000", "PUSH_RETRY_MAXATTEMPTS=2",
 	}
 	var canaries []string
 	for _, setting := range settings {

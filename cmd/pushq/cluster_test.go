@@ -23,7 +23,7 @@ func TestACluster(t *testing.T) {
 	cluster := testenv.StartCluster(t)
 	w := newWorldAt(t, swrvesim.Config{Latency: swrvesim.FixedLatency(50 * time.Millisecond)}, cluster.URL())
 	api := w.startReady("api")
-	settings := []string{"SWRVE_DELAYMILLIS=10.5", "SWRVE_TIMEOUTMILLIS=2000"}
+	settings := []string{"SWRVE_DELAYMILLIS=10.5", "SWRVE_TIMEOUTMILLIS=10000"}
 	victim := w.startReady("worker", settings...)
 	hanging := accept(t, api, "hangx1-user")
 	testenv.Eventually(t, 30*time.Second, "the send to be under way", func() bool { return len(w.Swrve.Ledger()) == 1 })

@@ -23,7 +23,7 @@ import (
 // badSettings let a service that does not answer be given up soon, and no breaker wait for
 // it.
 var badSettings = []string{
-	"TEMPLATE_TIMEOUTMILLIS=2000", "TEMPLATE_TRIES=2", "FCM_RETRY_MAXATTEMPTS=2", "FCM_BREAKER_FAILURES=1000",
+	"TEMPLATE_TIMEOUTMILLIS=5000", "TEMPLATE_TRIES=2", "FCM_RETRY_MAXATTEMPTS=2", "FCM_BREAKER_FAILURES=1000",
 }
 
 // oddNotifications are accepted and delivered, just as they are: by device, fields that

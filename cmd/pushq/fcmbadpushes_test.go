@@ -16,7 +16,7 @@ import (
 
 // shortBreaker has the proportions of the default settings: a tenth of openFor and of the
 // timeout of a request.
-var shortBreaker = []string{"FCM_BREAKER_OPENFOR=3s", "FCM_TIMEOUTMILLIS=1500"}
+var shortBreaker = []string{"FCM_BREAKER_OPENFOR=3s", "FCM_TIMEOUTMILLIS=3000"}
 
 const (
 	fcmMaxAttempts = 4 // fcm.retry.maxAttempts

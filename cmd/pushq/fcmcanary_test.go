@@ -44,8 +44,8 @@ func TestSecretsAndTextsOfNotificationsAreNotShown(t *testing.T) {
 	settings := append(w.settings,
 		"RABBITMQ_URL="+strings.Replace(rabbit.URL(), "guest:guest", "pushq:"+rabbitPassword, 1),
 		"HISTORY_POSTGRESURL="+strings.Replace(database.URL(), "test@", "test:"+postgresPassword+"@", 1),
-		"FCM_SERVERKEY="+serverKey, "FCM_TIMEOUTMILLIS=1000", "FCM_BREAKER_OPENFOR=1s", "FCM_BREAKER_FAILURES=15", "FCM_RETRY_MAXATTEMPTS=2", "TEMPLATE_TRIES=1",
-		"TEMPLATE_TIMEOUTMILLIS=1000")
+		"FCM_SERVERKEY="+serverKey, "FCM_TIMEOUTMILLIS=4000", "FCM_BREAKER_OPENFOR=1s", "FCM_BREAKER_FAILURES=15", "FCM_RETRY_MAXATTEMPTS=2", "TEMPLATE_TRIES=1",
+		"TEMPLATE_TIMEOUTMILLIS=4000")
 	environment := w.Environment(settings...)
 	start := func(more ...string) *testenv.Process {
 		process := testenv.StartPushq(t, []string{"serve", "--listen", "127.0.0.1:0", "--log-level", "debug"}, append(environment, more...)...)

@@ -23,7 +23,7 @@ func scrape(t *testing.T, process *testenv.Process) testenv.Scrape {
 func TestMetricsOfScriptedOutcomes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, swrvesim.Config{})
-	serve := w.startReady("serve", "SWRVE_TIMEOUTMILLIS=1000", "SWRVE_AVERAGEPROCESSINGMILLIS=1000", "SWRVE_CONCURRENCY=50")
+	serve := w.startReady("serve", "SWRVE_TIMEOUTMILLIS=4000", "SWRVE_AVERAGEPROCESSINGMILLIS=1000", "SWRVE_CONCURRENCY=50")
 	ends := make(map[tasks.State][]string)
 	for _, scripted := range []struct {
 		user  string

@@ -177,8 +177,11 @@ func TestPrepareWithBadTemplates(t *testing.T) {
 	url, err := simulator.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, simulator.Close()) })
-	client := template.NewClient(template.Options{URL: url, Timeout: 2 * time.Second, Tries: 3, Backoff: time.Millisecond})
-	provider := &Provider{Options: Options{Templates: template.NewCache(client, time.Minute, time.Hour)}}
+	providerWaiting := func(timeout time.Duration) *Provider {
+		client := template.NewClient(template.Options{URL: url, Timeout: timeout, Tries: 3, Backoff: time.Millisecond})
+		return &Provider{Options: Options{Templates: template.NewCache(client, time.Minute, time.Hour)}}
+	}
+	provider := providerWaiting(time.Minute)
 
 	const secret = "my-secret-text"
 	variables := map[string]any{"name": secret, "link": "https://example.com/" + secret}
@@ -207,7 +210,11 @@ func TestPrepareWithBadTemplates(t *testing.T) {
 		"html": true, "shape": true, "cut": true, "huge": false, "html404": true,
 	} {
 		before := simulator.Stats().Requests
+		if trouble == "slow" {
+			provider = providerWaiting(2 * time.Second) // less than it takes
+		}
 		_, instead := provider.Prepare(t.Context(), pushFor(t, trouble+"-welcome_notification", variables))
+		provider = providerWaiting(time.Minute)
 		require.Equal(t, handlers.Retryable, instead.Verdict, trouble)
 		require.Equal(t, tasks.ErrorTemplate, instead.ErrorType, trouble)
 		require.Equal(t, alarm, instead.Alarm, trouble)

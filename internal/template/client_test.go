@@ -189,7 +189,19 @@ func TestA404OfSomebodyElseKeepsTheTemplate(t *testing.T) {
 func TestWhatMayPassIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	simulator, url := startSimulator(t)
-	client := newClient(Options{URL: url, Timeout: 2 * time.Second})
+	patient := newClient(Options{URL: url, Timeout: time.Minute})
+	impatient := newClient(Options{URL: url, Timeout: 2 * time.Second}) // less than the slow one takes
+	waiting := newClient(Options{URL: url, Timeout: 5 * time.Second})
+	clientFor := func(code string) *Client {
+		switch {
+		case strings.HasPrefix(code, "slow"):
+			return impatient
+		case strings.HasPrefix(code, "hang"):
+			return waiting
+		default:
+			return patient
+		}
+	}
 	for code, requests := range map[string]int{
 		"welcome_notification":               1,
 		"flaky-welcome_notification":         2,
@@ -210,7 +222,7 @@ func TestWhatMayPassIsTriedAgain(t *testing.T) {
 		"html400x1-welcome_notification":     2,
 	} {
 		simulator.Reset()
-		template, err := client.Get(t.Context(), code, "en")
+		template, err := clientFor(code).Get(t.Context(), code, "en")
 		require.NoError(t, err, code)
 		require.Equal(t, code, template.Code)
 		require.Equal(t, "Welcome, {{name}}!", template.Content.Title)
@@ -230,7 +242,7 @@ func TestWhatMayPassIsTriedAgain(t *testing.T) {
 		"slow-welcome_notification":        "Client.Timeout",
 	} {
 		simulator.Reset()
-		_, err := client.Get(t.Context(), code, "en")
+		_, err := clientFor(code).Get(t.Context(), code, "en")
 		var unavailable *Unavailable
 		require.ErrorAs(t, err, &unavailable, code)
 		require.ErrorContains(t, err, problem)
