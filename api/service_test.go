@@ -57,7 +57,8 @@ func prepareService(t testing.TB) *testService {
 // of a proxy.
 func prepareServiceBehind(t testing.TB, server *testenv.Redis, url string) *testService {
 	t.Helper()
-	clients, err := redisconn.Open(url, 0)
+	// Less than callers wait, and enough for a busy machine.
+	clients, err := redisconn.Server{URL: url, Patience: 2 * time.Second}.Open(0)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, clients.Close()) })
 	clock := redisconn.NewClock(clients.Read, time.Now)

@@ -58,7 +58,7 @@ func (l *historyLoad) reckonAll() {
 func TestTheHistoryDatabaseIsStopped(t *testing.T) {
 	t.Parallel()
 	// Of both channels together, 200 pushes a second at full length.
-	load := startHistoryLoad(t, length(20*time.Millisecond, 10*time.Millisecond))
+	load := startHistoryLoad(t, length(100*time.Millisecond, 10*time.Millisecond))
 	time.Sleep(2 * time.Second) // what is cold at first
 	began := time.Now()
 	time.Sleep(length(5*time.Second, 30*time.Second))

@@ -35,7 +35,7 @@ func TestKilledWorkerWithTwoHundredSendsInFlight(t *testing.T) {
 	w.waitUntilEnded(callers, api, recoveryTimeout)
 	recovery := time.Since(killed)
 	t.Logf("the last one was SENT %.1f s after the kill", recovery.Seconds())
-	require.Less(t, recovery, recoveryBound)
+	require.Less(t, recovery, length(100*time.Second, recoveryBound), "at full length nothing else runs")
 	account := w.reckon(callers, api)
 	require.Equal(t, pushes, account.sent)
 	require.LessOrEqual(t, account.duplicates, pushes)

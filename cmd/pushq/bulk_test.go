@@ -22,9 +22,34 @@ import (
 	"pushq/tasks"
 )
 
-// postBatch posts lines of pushes that must all be accepted, and returns their
-// ids.
+// postBatch posts lines of pushes that must all be accepted, and returns their ids. Each has
+// an idempotency key, and those that Redis has not taken are posted again.
 func postBatch(t *testing.T, process *testenv.Process, lines []string) []string {
+	t.Helper()
+	keyed := make([]string, len(lines))
+	for number, line := range lines {
+		keyed[number] = fmt.Sprintf(`{"idempotencyKey":%q,%s`, tasks.NewID(), strings.TrimPrefix(line, "{"))
+	}
+	var ids []string
+	testenv.EventuallyNoError(t, time.Minute, func() error {
+		ids = ids[:0]
+		for _, item := range tryBatch(t, process, keyed) {
+			if item.ID == "" {
+				return fmt.Errorf("push %d was not accepted: %s", len(ids), item.Error)
+			}
+			ids = append(ids, item.ID)
+		}
+		return nil
+	})
+	return ids
+}
+
+type batchItem struct {
+	ID    string          `json:"id"`
+	Error json.RawMessage `json:"error"`
+}
+
+func tryBatch(t *testing.T, process *testenv.Process, lines []string) (items []batchItem) {
 	t.Helper()
 	request, err := http.NewRequest(http.MethodPost, process.URL()+"/push/batch", strings.NewReader(strings.Join(lines, "\n")))
 	require.NoError(t, err)
@@ -33,16 +58,9 @@ func postBatch(t *testing.T, process *testenv.Process, lines []string) []string 
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	require.Equal(t, http.StatusOK, response.StatusCode)
-	var items []struct {
-		ID string `json:"id"`
-	}
 	require.NoError(t, json.NewDecoder(response.Body).Decode(&items))
-	ids := make([]string, len(items))
-	for place, item := range items {
-		require.NotEmpty(t, item.ID)
-		ids[place] = item.ID
-	}
-	return ids
+	require.Len(t, items, len(lines))
+	return items
 }
 
 func pushLines(prefix string, count int) []string {

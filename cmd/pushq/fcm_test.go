@@ -59,7 +59,10 @@ func notificationBody(device string, replaced ...string) string {
 // notify posts a message that must be accepted, and returns the push's id.
 func notify(t *testing.T, process *testenv.Process, body string) (id string, replayed bool) {
 	t.Helper()
-	status, header := tryNotify(t, process, body)
+	status, header, _, _ := patiently(func() (int, http.Header, string, error) { // the message has a key
+		status, header := tryNotify(t, process, body)
+		return status, header, "", nil
+	})
 	require.Equal(t, http.StatusAccepted, status)
 	return strings.TrimPrefix(header.Get("Location"), "/push/"), header.Get("Idempotent-Replayed") == "true"
 }

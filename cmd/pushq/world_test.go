@@ -105,32 +105,42 @@ func tryPost(url, body string, header ...string) (int, http.Header, string, erro
 // accept posts a push that must be accepted and returns its id.
 func accept(t *testing.T, process *testenv.Process, user string, more ...string) string {
 	t.Helper()
-	status, header, answer := post(t, process, pushBody(user, more...))
+	status, header, answer, err := patiently(func() (int, http.Header, string, error) {
+		return tryPost(process.URL(), pushBody(user, more...))
+	})
+	require.NoError(t, err)
 	require.Equal(t, http.StatusAccepted, status, answer)
 	return strings.TrimPrefix(header.Get("Location"), "/push/")
 }
 
+// patiently posts again while a busy machine keeps Redis from answering in time. Without an
+// idempotency key, what was not answered may have been stored nevertheless.
+func patiently(post func() (int, http.Header, string, error)) (status int, header http.Header, answer string, err error) {
+	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		status, header, answer, err = post()
+		if status != http.StatusServiceUnavailable || time.Since(began) > time.Minute {
+			return status, header, answer, err
+		}
+	}
+}
+
 // acceptMany posts pushes from a few goroutines and returns their ids. Each has an
-// idempotency key, and is posted again while a busy machine keeps Redis from answering in
-// time.
+// idempotency key.
 func acceptMany(t *testing.T, process *testenv.Process, count int, prefix string) []string {
 	t.Helper()
 	return postMany(t, process, count, prefix, func(body string) (int, http.Header, string, error) {
 		key := tasks.NewID()
-		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-			status, header, answer, err := tryPost(process.URL(), body, "Idempotency-Key", key)
-			if status != http.StatusServiceUnavailable || time.Since(began) > time.Minute {
-				return status, header, answer, err
-			}
-		}
+		return patiently(func() (int, http.Header, string, error) {
+			return tryPost(process.URL(), body, "Idempotency-Key", key)
+		})
 	})
 }
 
-// acceptPlain is acceptMany without keys, which cost time and memory, and so in one try.
+// acceptPlain is acceptMany without keys, which cost time and memory.
 func acceptPlain(t *testing.T, process *testenv.Process, count int, prefix string) []string {
 	t.Helper()
 	return postMany(t, process, count, prefix, func(body string) (int, http.Header, string, error) {
-		return tryPost(process.URL(), body)
+		return patiently(func() (int, http.Header, string, error) { return tryPost(process.URL(), body) })
 	})
 }
 
