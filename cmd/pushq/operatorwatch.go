@@ -12,8 +12,12 @@ import (
 	"pushq/tasks"
 )
 
-// settle is how long an operator's command may take from its note to its last change.
-const settle = 200 * time.Millisecond
+// What pushq's commands change they change one after the other, after their note. It is
+// complete when it has been the same for settle, and given up to be so after longestCommand.
+const (
+	settle         = 200 * time.Millisecond
+	longestCommand = 3 * time.Second
+)
 
 // An operatorWatch logs what operators change in Redis, once in every process: a pause, a
 // resume, another pace. It is for one goroutine.
@@ -58,14 +62,7 @@ func (w *operatorWatch) look(ctx context.Context) error {
 		if looked && now.samePause(before) && now.samePace(before) {
 			continue
 		}
-		// A command may be under way that has written its note, or has changed the first of
-		// two queues.
-		select {
-		case <-time.After(settle):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if now, err = w.read(ctx, channel); err != nil {
+		if now, err = w.settled(ctx, channel, now); err != nil {
 			return err
 		}
 		w.seen[channel] = now
@@ -77,6 +74,27 @@ func (w *operatorWatch) look(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// settled waits while a command may be under way that has written its note, or has changed
+// the first of two queues.
+func (w *operatorWatch) settled(ctx context.Context, channel tasks.Channel, now operatorState) (operatorState, error) {
+	for began := time.Now(); ; {
+		select {
+		case <-time.After(settle):
+		case <-ctx.Done():
+			return now, ctx.Err()
+		}
+		before := now
+		var err error
+		if now, err = w.read(ctx, channel); err != nil {
+			return now, err
+		}
+		half := now.pauseNoted && len(now.paused) < len(channel.Queues())
+		if now.samePause(before) && now.samePace(before) && !half || time.Since(began) > longestCommand {
+			return now, nil
+		}
+	}
 }
 
 func (w *operatorWatch) read(ctx context.Context, channel tasks.Channel) (state operatorState, err error) {
@@ -101,7 +119,7 @@ func (w *operatorWatch) read(ctx context.Context, channel tasks.Channel) (state 
 }
 
 func (w *operatorWatch) tellPause(channel tasks.Channel, now, before operatorState) {
-	by := doneBy(now.pauseNote, now.pauseNote != before.pauseNote && (now.pauseNoted || len(now.paused) == 0))
+	by := doneBy(now.pauseNote, now.pauseNoted || len(now.paused) == 0 && now.pauseNote != before.pauseNote)
 	if len(now.paused) == 0 {
 		w.log.Info("operator", slog.String("action", "resume"), slog.String("channel", channel.Name), by)
 		return
