@@ -17,14 +17,14 @@ import (
 func TestTheTokenEndpointHangs(t *testing.T) {
 	t.Parallel()
 	// A token is renewed after 80 % of its life, and good for 15 % more, or 16 %.
-	life, hanging := length(40*time.Second, 250*time.Second), length(time.Second, 30*time.Second)
+	life, hanging := length(40*time.Second, 250*time.Second), length(2*time.Second, 30*time.Second)
 	w := newFCMWorld(t, fcmsim.Config{TokenLife: life})
 	serve := w.start("serve")
 	callers := newNotifiers(t)
 	callers.postOne(serve.URL())
 	testenv.Eventually(t, 20*time.Second, "the first token", func() bool { return len(w.Delivered()) == 1 })
 	require.NoError(t, w.Firebase.SetToken(fcmsim.TokenHangs, 0))
-	stop := callers.postEvery(50*time.Millisecond, serve.URL())
+	stop := callers.postEvery(length(200*time.Millisecond, 50*time.Millisecond), serve.URL())
 	testenv.Eventually(t, life, "the renewal to hang", func() bool { return w.Firebase.Stats().TokenRequests == 2 })
 	began := time.Now()
 	time.Sleep(hanging)
