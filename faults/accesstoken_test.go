@@ -21,6 +21,7 @@ func TestTheTokenEndpointHangs(t *testing.T) {
 	w := newFCMWorld(t, fcmsim.Config{TokenLife: life})
 	serve := w.start("serve")
 	callers := newNotifiers(t)
+	callers.patient = true
 	callers.postOne(serve.URL())
 	testenv.Eventually(t, 20*time.Second, "the first token", func() bool { return len(w.Delivered()) == 1 })
 	require.NoError(t, w.Firebase.SetToken(fcmsim.TokenHangs, 0))
@@ -55,6 +56,7 @@ func TestTheFirstSendsShareOneToken(t *testing.T) {
 	require.NoError(t, err)
 	api := w.start("api")
 	callers := newNotifiers(t)
+	callers.patient = true
 	callers.post(sends, api.URL())
 	w.start("worker", "FCM_SERVICEACCOUNT="+string(account), fmt.Sprintf("FCM_CONCURRENCY=%d", sends), fmt.Sprintf("FCM_BREAKER_FAILURES=%d", sends))
 	w.waitUntilEnded(callers, api, time.Minute)

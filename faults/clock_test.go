@@ -29,6 +29,7 @@ func TestWorkerWhoseClockIsTenMinutesOff(t *testing.T) {
 			w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(5 * time.Second)})
 			api := w.start("api")
 			callers := newCallers(t)
+			callers.patient = true
 			callers.post(10, api.URL())
 			stop := callers.postEvery(100*time.Millisecond, api.URL())
 			worker := testenv.StartPushq(t, append([]string{"worker", "--listen", "127.0.0.1:0"}, fault.flags...), w.Environment()...)

@@ -24,7 +24,7 @@ func TestADeadFirebaseIsLeftInPeace(t *testing.T) {
 	require.NoError(t, w.Firebase.SetOutcome("503-"))
 	api := w.start("api")
 	callers := newNotifiers(t)
-	callers.insistent = true
+	callers.patient = true
 	callers.post(messages, api.URL())
 	began := time.Now()
 	for range 3 {
@@ -61,7 +61,9 @@ func TestPushesThatWaitForTheirSlotLeaveADeadFirebaseInPeace(t *testing.T) {
 	const messages, workers, permits = 60, 3, 25
 	w := newFCMWorld(t, fcmsim.Config{})
 	api := w.start("api")
-	newNotifiers(t).post(messages, api.URL())
+	callers := newNotifiers(t)
+	callers.patient = true
+	callers.post(messages, api.URL())
 	for range workers {
 		w.start("worker", "FCM_DELAYMILLIS=1000", "FCM_RETRY_FIRST=1h", "FCM_RETRY_CAP=1h")
 	}
@@ -117,6 +119,7 @@ func TestAWorkerIsLostAtADeadFirebase(t *testing.T) {
 			settings := []string{"FCM_BREAKER_OPENFOR=1s", fmt.Sprintf("FCM_CONCURRENCY=%d", concurrency)}
 			api := w.start("api")
 			callers := newNotifiers(t)
+			callers.patient = true
 			callers.post(messages, api.URL())
 			if test.probing {
 				require.NoError(t, w.Firebase.SetOutcome("503-"))

@@ -27,6 +27,7 @@ func TestFrozenWorkerSendsNothingTwice(t *testing.T) {
 	}
 	worker := w.start("worker", settings...)
 	callers := newCallers(t)
+	callers.patient = true
 	callers.post(pushes, api.URL())
 	testenv.Eventually(t, 30*time.Second, "all sends to have arrived", func() bool { return w.Swrve.Stats().Requests == pushes })
 	inMidSend := callers.accepted()

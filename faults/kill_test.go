@@ -26,6 +26,7 @@ func TestKilledWorkerWithTwoHundredSendsInFlight(t *testing.T) {
 	api := w.start("api")
 	victim := w.start("worker", "SWRVE_DELAYMILLIS=4", "SWRVE_CONCURRENCY=200")
 	callers := newCallers(t)
+	callers.patient = true
 	callers.post(pushes, api.URL())
 	testenv.Eventually(t, 30*time.Second, "all sends to be in flight", func() bool { return w.Swrve.Stats().InFlight == pushes })
 	victim.Kill()
@@ -55,6 +56,7 @@ func TestAPushWhoseWorkerAlwaysDiesIsGivenUp(t *testing.T) {
 	settings := []string{"SWRVE_TIMEOUTMILLIS=1000", "SWRVE_AVERAGEPROCESSINGMILLIS=1000", "SWRVE_CONCURRENCY=2"}
 	api := w.start("api")
 	callers := newCallers(t)
+	callers.patient = true
 	callers.postAs("hang-victim", api.URL())
 	for attempt := 1; attempt <= attempts; attempt++ {
 		worker := w.start("worker", settings...)

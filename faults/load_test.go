@@ -21,7 +21,7 @@ type posting struct {
 	status   int    // 0 if the connection was lost
 	id       string // "" unless accepted
 	unknown  bool   // it may have been accepted, and the caller cannot tell
-	repeated int    // how often the caller has tried again, see callers.insistent
+	repeated int    // how often the caller has tried again, see callers.insistent and callers.patient
 }
 
 // callers post pushes and remember every one.
@@ -31,6 +31,9 @@ type callers struct {
 	// insistent callers send an idempotency key, and repeat a push until they know
 	// what became of it.
 	insistent bool
+	// patient callers repeat it until it is accepted, for a minute. They are for faults that
+	// are not in Redis: a busy machine may keep it from answering in time nevertheless.
+	patient bool
 	// notifications makes them post messages for Firebase.
 	notifications bool
 
@@ -97,8 +100,7 @@ func (c *callers) postOne(url string, more ...string) {
 func (c *callers) postAs(user, url string, more ...string) {
 	posting := posting{user: user, posted: time.Now()}
 	c.try(&posting, url, more)
-	// After a try that may have been taken, a refusal of the next one tells nothing.
-	for c.insistent && (posting.unknown || posting.repeated > 0 && posting.status == http.StatusServiceUnavailable) {
+	for c.triesAgain(posting) {
 		time.Sleep(50 * time.Millisecond) // a caller's pause
 		posting.repeated++
 		c.try(&posting, url, more)
@@ -106,6 +108,15 @@ func (c *callers) postAs(user, url string, more ...string) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.postings = append(c.postings, posting)
+}
+
+func (c *callers) triesAgain(posting posting) bool {
+	refused := posting.status == http.StatusServiceUnavailable
+	if c.patient {
+		return (posting.unknown || refused) && time.Since(posting.posted) < time.Minute
+	}
+	// After a try that may have been taken, a refusal of the next one tells nothing.
+	return c.insistent && (posting.unknown || refused && posting.repeated > 0)
 }
 
 func (c *callers) try(posting *posting, url string, more []string) {
@@ -120,7 +131,7 @@ func (c *callers) try(posting *posting, url string, more []string) {
 		return
 	}
 	request.Header.Set("Content-Type", "application/json")
-	if c.insistent && !c.notifications { // these have their key in the message
+	if (c.insistent || c.patient) && !c.notifications { // these have their key in the message
 		request.Header.Set("Idempotency-Key", posting.user)
 	}
 	response, err := c.client.Do(request)
@@ -150,6 +161,15 @@ func (c *callers) all() []posting {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return slices.Clone(c.postings)
+}
+
+// repeated is how often all callers together have tried again.
+func (c *callers) repeated() int {
+	repeated := 0
+	for _, posting := range c.all() {
+		repeated += posting.repeated
+	}
+	return repeated
 }
 
 func (c *callers) accepted() []posting {

@@ -111,6 +111,7 @@ func TestDeadLettersWaitForRabbitMQ(t *testing.T) {
 	require.NoError(t, w.Firebase.SetOutcome("503-"))
 	serve := w.start("serve", "RABBITMQ_URL="+rabbit.URL(), "FCM_BREAKER_ONOPEN=dead-letter", "FCM_BREAKER_OPENFOR=10m")
 	callers := newNotifiers(t)
+	callers.patient = true
 	callers.post(told, serve.URL())
 	w.waitUntilEnded(callers, serve, 30*time.Second)
 	testenv.Eventually(t, 20*time.Second, "the failures to be in RabbitMQ", func() bool { return rabbit.Depth(t, failuresQueue) == told })
