@@ -84,6 +84,7 @@ func startChaos(t *testing.T, random *rand.Rand) *chaos {
 		retried: make(map[string]int), cancelled: make(map[string]bool),
 	}
 	c.swrve.insistent, c.fcm.insistent = true, true
+	c.rabbit.Declare(t, messagesQueue, failuresQueue)
 	attempts := strconv.Itoa(chaosAttempts)
 	c.settings = []string{
 		"RABBITMQ_URL=" + c.rabbit.URL(),

@@ -108,6 +108,7 @@ func TestDeadLettersWaitForRabbitMQ(t *testing.T) {
 	const told, kept = 8, 5
 	w := newFCMWorld(t, fcmsim.Config{})
 	rabbit := testenv.StartRabbitMQ(t)
+	rabbit.Declare(t, failuresQueue)
 	require.NoError(t, w.Firebase.SetOutcome("503-"))
 	serve := w.start("serve", "RABBITMQ_URL="+rabbit.URL(), "FCM_BREAKER_ONOPEN=dead-letter", "FCM_BREAKER_OPENFOR=10m")
 	callers := newNotifiers(t)

@@ -185,6 +185,17 @@ func (r *RabbitMQ) Publish(t testing.TB, queue string, bodies ...string) {
 	}
 }
 
+// Declare declares durable queues, and returns when they survive Kill: RabbitMQ writes what it
+// knows of queues to the disk a second or two later, and messages in a queue that it has
+// forgotten are gone.
+func (r *RabbitMQ) Declare(t testing.TB, queues ...string) {
+	t.Helper()
+	for _, queue := range queues {
+		r.Publish(t, queue)
+	}
+	r.Control("eval", "mnesia:sync_log().")
+}
+
 // Depth is how many messages wait in a queue, 0 if there is no such queue.
 func (r *RabbitMQ) Depth(t testing.TB, queue string) int {
 	t.Helper()
