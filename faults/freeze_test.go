@@ -18,12 +18,12 @@ import (
 func TestFrozenWorkerSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	const pushes = 100
-	frozenFor := length(6*time.Second, 45*time.Second)
+	frozenFor := length(12*time.Second, 45*time.Second)
 	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(2 * time.Second)})
 	api := w.start("api")
 	var settings []string
 	if !*full {
-		settings = []string{"SWRVE_TIMEOUTMILLIS=3000", "SWRVE_AVERAGEPROCESSINGMILLIS=2000"}
+		settings = []string{"SWRVE_TIMEOUTMILLIS=6000", "SWRVE_AVERAGEPROCESSINGMILLIS=2000"}
 	}
 	worker := w.start("worker", settings...)
 	callers := newCallers(t)

@@ -22,12 +22,12 @@ const (
 func TestKilledWorkerWithTwoHundredSendsInFlight(t *testing.T) {
 	t.Parallel()
 	const pushes = 200
-	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(3 * time.Second)})
+	w := newWorld(t, swrvesim.Config{Latency: swrvesim.FixedLatency(6 * time.Second)})
 	api := w.start("api")
-	victim := w.start("worker", "SWRVE_DELAYMILLIS=4", "SWRVE_CONCURRENCY=200")
 	callers := newCallers(t)
 	callers.patient = true
-	callers.post(pushes, api.URL())
+	callers.post(pushes, api.URL()) // before: on a busy machine it takes longer than the first answer
+	victim := w.start("worker", "SWRVE_DELAYMILLIS=4", "SWRVE_CONCURRENCY=200")
 	testenv.Eventually(t, 30*time.Second, "all sends to be in flight", func() bool { return w.Swrve.Stats().InFlight == pushes })
 	victim.Kill()
 	killed := time.Now()
